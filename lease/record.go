@@ -132,7 +132,7 @@ type Entry struct {
 	State  State
 	// Arrived is when the first call came.
 	Arrived time.Duration
-	// Request is the body; nil once the request has ended.
+	// Request is the body while the request waits; nil from then on.
 	Request *Request
 	// Lease is the lease it was granted, or nil.
 	Lease *Lease
@@ -162,8 +162,9 @@ type Lease struct {
 	// HostBoot is the boot id that the agent of the holder's machine had
 	// reported at the grant.
 	HostBoot string
-	// Holder stays after the request's body is dropped, for proofs.
+	// Holder and Note are the request's, whose body is dropped at the grant.
 	Holder Holder
+	Note   string
 	Parts  []Part
 	// Cleans is set on a cleaner's lease: the request and the part of it
 	// whose units it took over.
