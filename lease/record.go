@@ -214,6 +214,9 @@ type Part struct {
 	Since time.Duration
 	// Cleanable is when cleaning may begin.
 	Cleanable time.Duration
+	// Cleaner is the number of the request that last took the units over to
+	// clean; 0 is none.
+	Cleaner uint64
 	// Freed is when the units were free again.
 	Freed time.Duration
 }
