@@ -1,0 +1,78 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-dev/berth/guard"
+)
+
+// during runs f on the context of a release, and then returns that context.
+func during(t *testing.T, f func(ctx context.Context)) (kept context.Context) {
+	t.Helper()
+	d := &desk{change: limits(budget, 0)}
+	d.release = func(ctx context.Context, _ guard.Outcome) error {
+		kept = ctx
+		f(ctx)
+		return nil
+	}
+	_, err := guard.Use(context.WithValue(t.Context(), traceKey{}, "t1"), d.resource(), with("", nil))
+	wantNo(t, err)
+	return kept
+}
+
+func TestReleaseContextEndsAtItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := during(t, func(ctx context.Context) {
+			time.Sleep(budget - 1)
+			wantNo(t, ctx.Err())
+			time.Sleep(1)
+			if !errors.Is(ctx.Err(), context.DeadlineExceeded) || isOpen(ctx.Done()) {
+				t.Errorf("at its deadline: %v, done open %v", ctx.Err(), isOpen(ctx.Done()))
+			}
+		})
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			t.Errorf("the error changed to %v", ctx.Err())
+		}
+	})
+}
+
+func TestReleaseContextEndsWithTheRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		uses := map[string]func(context.Context){
+			"not at all": func(context.Context) {},
+			"by Done":    func(ctx context.Context) { ctx.Done() },
+			"by Err":     func(ctx context.Context) { wantNo(t, ctx.Err()) },
+		}
+		for how, use := range uses {
+			ctx := during(t, use)
+			time.Sleep(2 * budget) // a deadline that passes later changes nothing
+			if !errors.Is(ctx.Err(), context.Canceled) || isOpen(ctx.Done()) || !errors.Is(context.Cause(ctx), context.Canceled) {
+				t.Errorf("used %s: afterwards %v, done open %v", how, ctx.Err(), isOpen(ctx.Done()))
+			}
+			if ctx.Value(traceKey{}) != "t1" {
+				t.Errorf("used %s: the caller's value is gone", how)
+			}
+		}
+	})
+}
+
+// TestReleaseContextHasCheapChildren: the context package must recognise it, else each child
+// costs a goroutine.
+func TestReleaseContextHasCheapChildren(t *testing.T) {
+	during(t, func(ctx context.Context) {
+		before := runtime.NumGoroutine()
+		for range 100 {
+			child, cancel := context.WithCancel(ctx)
+			defer cancel()
+			wantNo(t, child.Err())
+		}
+		if more := runtime.NumGoroutine() - before; more > 10 {
+			t.Errorf("100 children started %d goroutines", more)
+		}
+	})
+}

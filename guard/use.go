@@ -1,0 +1,133 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Use acquires the resource, runs body on the caller's goroutine, and releases on every way
+// out of it. It returns after the release ended. The body gets ctx itself and the lease, whose
+// Value is the thing.
+//
+//   - The value is always what body returned, also beside an error: with a nil Body in the
+//     *Error the work is done and only the release failed. A value wins over a cancellation
+//     that came after it.
+//   - When ctx had ended before Acquire, nothing is acquired; when it ended during Acquire, the
+//     thing is released and the body does not run. The error is then context.Cause(ctx).
+//   - The error of Acquire is returned as it is, and nothing is released.
+//   - A panic of Acquire, body or Commit goes on, and so does a Goexit, after the release;
+//     an error of that release then reaches only Resource.Observe.
+//   - A body may Close its lease or Transfer it away; Use then releases nothing more.
+//
+// A Resource that lacks Acquire or Release, or has a negative limit, and a nil body are refused
+// before anything is acquired.
+func Use[T, R any](ctx context.Context, res Resource[T], body func(ctx context.Context, l *Lease[T]) (R, error)) (R, error) {
+	r := use(ctx, res, body, false)
+	return r.value, both(res.name(), r.work.Err, r.release.Err)
+}
+
+// Open acquires the resource for a scope that is no block of code. Whoever has the lease must
+// call Close. It fails as Use does, and then nothing is held. A lease that is garbage collected
+// unclosed is reported to Resource.Observe with the place of its Open, and not released.
+func Open[T any](ctx context.Context, res Resource[T]) (*Lease[T], error) {
+	l, work, undo := acquire(ctx, res, false)
+	if l == nil {
+		return nil, both(res.name(), work.Err, undo.Err)
+	}
+	l.watch()
+	return l, nil
+}
+
+// result is all that a use came to.
+type result[R any] struct {
+	value   R
+	entered bool    // the body was called
+	work    Outcome // of acquire, body or commit: the first that did not go well, else the body's
+	release Outcome // of the release or the reclaim; zero when there was none
+}
+
+// use is the one implementation of Use and Execute. With contain, panics become outcomes.
+func use[T, R any](ctx context.Context, res Resource[T], body func(context.Context, *Lease[T]) (R, error), contain bool) (r result[R]) {
+	if body == nil {
+		r.work = Outcome{Kind: Failed, Err: res.refuse("the body is nil")}
+		return r
+	}
+	var l *Lease[T]
+	if l, r.work, r.release = acquire(ctx, res, contain); l == nil {
+		return r
+	}
+	attempt(ctx, contain, func() (err error) {
+		r.entered = true
+		r.value, err = body(ctx, l)
+		return err
+	}, func(o Outcome) {
+		var commit Outcome
+		commit, r.release = l.close(ctx, contain, o)
+		if r.work = o; o.Err == nil && commit.Err != nil {
+			r.work = commit
+		}
+	})
+	return r
+}
+
+// acquire returns a lease, or nil with what went wrong and how undoing it went.
+func acquire[T any](ctx context.Context, res Resource[T], contain bool) (l *Lease[T], work, undo Outcome) {
+	if err := res.check(); err != nil {
+		return nil, Outcome{Kind: Failed, Err: err}, Outcome{}
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return nil, ended(ctx, cause), Outcome{}
+	}
+	var v T
+	start := time.Now()
+	attempt(ctx, contain, func() (err error) {
+		v, err = res.Acquire(ctx)
+		return err
+	}, func(o Outcome) {
+		if work = o; o.Err != nil {
+			undo = reclaim(ctx, res, o, time.Since(start))
+		}
+	})
+	if work.Err != nil {
+		return nil, work, undo
+	}
+	return own(ctx, res, v, start, contain)
+}
+
+// own makes the lease for what Acquire returned. From here on the guard answers for it: when
+// ctx has ended meanwhile, or the observer panics, it is released at once.
+func own[T any](ctx context.Context, res Resource[T], v T, start time.Time, contain bool) (l *Lease[T], work, undo Outcome) {
+	opened := time.Now()
+	l = newLease(res, v, opened)
+	attempt(ctx, contain, func() error {
+		res.acquired(Outcome{Kind: Completed}, opened.Sub(start))
+		return context.Cause(ctx)
+	}, func(o Outcome) {
+		if work = o; o.Err != nil {
+			_, undo = l.close(ctx, contain, o)
+			l = nil
+		}
+	})
+	return l, work, undo
+}
+
+// reclaim deals with an acquire that failed: it takes back what may have been given out.
+func reclaim[T any](ctx context.Context, res Resource[T], work Outcome, took time.Duration) (undo Outcome) {
+	defer res.acquired(work, took) // after the reclaim, which an observer cannot prevent
+	if res.Reclaim == nil || !errors.Is(work.Err, ErrUncertain) {
+		return Outcome{}
+	}
+	e := newEnding(&res)
+	e.run(ctx, Event{Step: StepReclaim, Outcome: work}, func(ctx context.Context) error {
+		return res.Reclaim(ctx, work.Err)
+	})
+	_, undo = e.wait()
+	return undo
+}
+
+func (r *Resource[T]) acquired(o Outcome, took time.Duration) {
+	if r.Observe != nil {
+		r.Observe(Event{Name: r.name(), Step: StepAcquire, Outcome: o, Err: o.Err, Took: took})
+	}
+}
