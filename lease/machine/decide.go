@@ -1,0 +1,164 @@
+package machine
+
+import (
+	"slices"
+)
+
+// work is what steps have left to do, in the order in which it is done.
+type work struct {
+	// applies are the applies under way; only the first is being worked on.
+	applies []*applying
+	// jobs are small changes, each of a few records.
+	jobs []func()
+	// doomed are shapes to be judged: can the pools ever satisfy them?
+	doomed []*shape
+	// dirty are the pools in which somebody may have become grantable.
+	dirty []*pool
+	// fresh are waiters whose newest call waits for the decision.
+	fresh []*entry
+	// late says that alarms are due for which there was no room.
+	late bool
+}
+
+// idle reports whether nothing is left that could change who is granted what.
+func (w *work) idle() bool { return len(w.jobs)+len(w.doomed)+len(w.dirty) == 0 }
+
+// touchPool has the pool decided anew.
+func (m *Machine) touchPool(p *pool) {
+	if len(p.shapes) > 0 && !slices.Contains(m.work.dirty, p) {
+		m.work.dirty = append(m.work.dirty, p)
+	}
+}
+
+// carryOn does left work as far as there is room.
+func (m *Machine) carryOn() {
+	done := m.doJobs() && m.doApplies() && m.judge() && m.decide() && m.answerFresh() && m.forget()
+	m.fx.More = !done || m.work.late
+}
+
+// doJobs runs the small changes.
+func (m *Machine) doJobs() bool {
+	for len(m.work.jobs) > 0 {
+		if !m.room() {
+			return false
+		}
+		job := m.work.jobs[0]
+		m.work.jobs = m.work.jobs[1:]
+		job()
+	}
+	m.work.jobs = nil
+	return true
+}
+
+// judge ends the waiters whose claims the pools can no longer satisfy.
+func (m *Machine) judge() bool {
+	for len(m.work.doomed) > 0 {
+		sh := m.work.doomed[0]
+		if !sh.satisfiable() && !m.endShape(sh) {
+			return false
+		}
+		m.work.doomed = m.work.doomed[1:]
+	}
+	return true
+}
+
+// decide grants what can be granted, in rank order, by the rules of
+// invariant I7, until nobody more can be. Reservations are decided anew.
+func (m *Machine) decide() bool {
+	for len(m.work.dirty) > 0 {
+		pools := m.component(m.work.dirty)
+		for _, p := range pools {
+			m.liftReservations(p)
+		}
+		if !m.decideIn(pools) {
+			m.work.dirty = pools
+			return false
+		}
+		m.work.dirty = m.work.dirty[:0]
+	}
+	return true
+}
+
+// component returns the pools and all that shapes tie to them.
+func (m *Machine) component(from []*pool) []*pool {
+	pools := slices.Clone(from)
+	for i := 0; i < len(pools); i++ {
+		for _, sh := range pools[i].shapes {
+			if len(sh.pools) == 1 {
+				continue
+			}
+			for _, p := range sh.pools {
+				if !slices.Contains(pools, p) {
+					pools = append(pools, p)
+				}
+			}
+		}
+	}
+	return pools
+}
+
+func (m *Machine) liftReservations(p *pool) {
+	for {
+		e, ok := p.reserved.Min()
+		if !ok {
+			return
+		}
+		m.unreserve(e)
+		m.include(e)
+	}
+}
+
+// decideIn grants or reserves for one waiter after the other and reports
+// whether it came to the end.
+func (m *Machine) decideIn(pools []*pool) bool {
+	for {
+		e, picks := m.nextGrant(pools)
+		if e == nil {
+			return true
+		}
+		if !m.room() {
+			return false
+		}
+		if e.listening() {
+			m.grant(e, picks)
+		} else {
+			m.reserve(e, picks)
+		}
+	}
+}
+
+// nextGrant returns the waiter of earliest rank that can be granted.
+func (m *Machine) nextGrant(pools []*pool) (*entry, []pick) {
+	heads := m.heads[:0]
+	for _, p := range pools {
+		for _, sh := range p.shapes {
+			if e, ok := sh.queue.Min(); ok && sh.pools[0] == p {
+				heads = append(heads, e)
+			}
+		}
+	}
+	m.heads = heads
+	slices.SortFunc(heads, func(a, b *entry) int {
+		if a.before(b) {
+			return -1
+		}
+		return 1
+	})
+	for _, e := range heads {
+		if picks := m.choose(e, e.wait.shape); picks != nil {
+			return e, picks
+		}
+	}
+	return nil, nil
+}
+
+// satisfiable reports whether the pools' slots could ever satisfy the shape,
+// held, drained or sick as they may be.
+func (sh *shape) satisfiable() bool {
+	for i, c := range sh.claims {
+		if sh.pools[i].Removing || !sh.views[i].offers(c.Count, c.Units) {
+			return false
+		}
+	}
+	return true
+}

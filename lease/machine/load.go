@@ -1,0 +1,311 @@
+package machine
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-dev/berth/lease"
+)
+
+// Load makes a machine of a store's records: pointers to lease.Ledger, Start,
+// Pool, Slot, Session, Host and Entry, in any order, which it keeps. The
+// first command must be [Restart].
+func Load(cfg Config, records []any) (*Machine, error) {
+	m := &Machine{
+		cfg: cfg.withDefaults(), hosts: map[string]*lease.Host{}, sessions: map[sessionKey]*session{},
+		requests: make(map[requestKey]*entry, len(records)), leases: make(map[lease.LeaseID]*entry, len(records)),
+	}
+	l := loader{m: m}
+	for _, pass := range []func(any) error{l.pools, l.slots, l.entries} {
+		for _, r := range records {
+			if err := pass(r); err != nil {
+				return nil, err
+			}
+		}
+	}
+	// Broker time begins at 1, so that 0 can mean "not".
+	m.now = max(1, m.ledger.Now)
+	return m, l.tie()
+}
+
+// A loader builds the machine in passes: what is referred to comes first.
+type loader struct {
+	m     *Machine
+	ended []*entry
+	live  []*entry
+}
+
+func (l *loader) pools(record any) error {
+	switch r := record.(type) {
+	case *lease.Ledger:
+		l.m.ledger = *r
+	case *lease.Start:
+		l.m.starts = append(l.m.starts, r)
+	case *lease.Pool:
+		l.m.pools.Set(r.Name, newPool(*r))
+	case *lease.Host:
+		l.m.hosts[r.Machine] = r
+	case *lease.Session:
+		l.m.sessions[sessionKey{r.Caller, r.ID}] = &session{Session: *r}
+	case *lease.Slot, *lease.Entry:
+	default:
+		return lease.Errorf(lease.CodeStoreCorrupt, "cannot load the store: it holds a record of an unknown kind %T", record)
+	}
+	return nil
+}
+
+func (l *loader) slots(record any) error {
+	r, ok := record.(*lease.Slot)
+	if !ok {
+		return nil
+	}
+	p, ok := l.m.pools.Get(r.Pool)
+	if !ok {
+		return corrupt("slot %s/%s has no pool", r.Pool, r.ID)
+	}
+	s := &slot{Slot: *r, pool: p, freed: r.Freed}
+	p.slots.Set(r.ID, s)
+	p.readmit(s, func() {})
+	return nil
+}
+
+func corrupt(format string, args ...any) error {
+	return lease.Errorf(lease.CodeStoreCorrupt, "cannot load the store: %s; restore a backup", fmt.Sprintf(format, args...))
+}
+
+func (l *loader) entries(record any) error {
+	r, ok := record.(*lease.Entry)
+	if !ok {
+		return nil
+	}
+	m := l.m
+	e := &entry{Entry: *r}
+	e.clock.order = e.Number
+	m.requests[requestKey{e.Caller, e.ID}] = e
+	m.joinSession(e)
+	if e.Lease != nil {
+		m.leases[e.Lease.ID] = e
+	}
+	switch {
+	case e.State == lease.Waiting && e.Request != nil:
+		l.live = append(l.live, e)
+		return l.waiter(e)
+	case e.State == lease.Held && e.Lease != nil:
+		l.live = append(l.live, e)
+		e.held = &holding{}
+		m.alarms.live++
+		return l.parts(e)
+	case e.State == lease.Ended && e.Settled == 0 && e.Lease != nil:
+		m.quarantine.Set(e.Number, e)
+		m.alarms.live++
+		return l.parts(e)
+	case e.State == lease.Ended:
+		l.ended = append(l.ended, e)
+		return nil
+	}
+	return corrupt("request %s is %s without what belongs to that", e.ID.Ref(), e.State)
+}
+
+func (l *loader) waiter(e *entry) error {
+	pools := make([]*pool, len(e.Request.Claims))
+	for i, c := range e.Request.Claims {
+		p, ok := l.m.pools.Get(c.Pool)
+		if !ok {
+			return corrupt("waiter %s claims pool %q, which is not there", e.ID.Ref(), c.Pool)
+		}
+		pools[i] = p
+	}
+	l.m.enqueue(e, l.m.shapeOf(e.Request.Claims, pools))
+	return nil
+}
+
+// parts puts the entry's units on their slots.
+func (l *loader) parts(e *entry) error {
+	e.slots = make([]*slot, len(e.Lease.Parts))
+	for i, part := range e.Lease.Parts {
+		s := l.m.slotOf(part)
+		if s == nil && part.State == lease.PartFree {
+			continue
+		}
+		if s == nil {
+			return corrupt("lease %s has units on slot %s/%s, which is not there", e.Lease.ID.Ref(), part.Pool, part.Slot)
+		}
+		e.slots[i] = s
+		switch part.State {
+		case lease.PartHeld, lease.PartQuarantined:
+			s.occupy(e, part.Units)
+		case lease.PartCleaning:
+			s.guests = append(s.guests, e)
+		}
+	}
+	return nil
+}
+
+func (m *Machine) slotOf(part lease.Part) *slot {
+	p, ok := m.pools.Get(part.Pool)
+	if !ok {
+		return nil
+	}
+	s, _ := p.slots.Get(part.Slot)
+	return s
+}
+
+// tie finishes what needs all entries at once.
+func (l *loader) tie() error {
+	m := l.m
+	slices.SortFunc(m.starts, func(a, b *lease.Start) int { return cmp.Compare(a.Number, b.Number) })
+	slices.SortFunc(l.ended, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(a.Settled, b.Settled), cmp.Compare(a.Number, b.Number))
+	})
+	for _, e := range l.ended {
+		m.settled.push(e)
+		m.retained++
+		if e.session != nil {
+			e.session.live.Delete(e.serial)
+			e.session.ended.Set(e.serial, e)
+		}
+		l.freed(e)
+	}
+	m.quarantine.Scan(func(_ uint64, e *entry) bool {
+		l.freed(e)
+		return true
+	})
+	for _, e := range m.requests {
+		l.cleaner(e)
+	}
+	for _, s := range m.sessions {
+		s.left = m.now
+	}
+	return nil
+}
+
+// freed tells the slots when they were last given back.
+func (l *loader) freed(e *entry) {
+	if e.Lease == nil || e.Lease.Cleans != nil {
+		return
+	}
+	for _, part := range e.Lease.Parts {
+		if s := l.m.slotOf(part); s != nil && part.State == lease.PartFree && part.Freed >= s.freed {
+			s.freed, s.last = part.Freed, e
+			s.reindex()
+		}
+	}
+}
+
+func (l *loader) cleaner(e *entry) {
+	if e.Lease == nil || e.Lease.Cleans == nil {
+		return
+	}
+	if of, i := l.m.cleaned(e); of != nil {
+		of.setCleaner(i, e)
+	}
+}
+
+// Restart begins a broker's serving. Fence is unix time in microseconds. With
+// Settle, after a restore, no unit is granted before every lease that the
+// records may not show has surely ended.
+type Restart struct {
+	Fence  uint64
+	Settle bool
+}
+
+func (c Restart) run(m *Machine) {
+	m.ledger.Start++
+	m.ledger.Fence = max(m.ledger.Fence+1, lease.Fence(c.Fence))
+	began := &lease.Start{Number: m.ledger.Start, Began: m.now}
+	m.starts = append(m.starts, began)
+	m.put(began)
+	m.tellPlace(EventStarted, "", "", "", "")
+	if c.Settle {
+		m.settleAll()
+	}
+	for _, e := range m.entriesInOrder() {
+		m.resume(e)
+	}
+	m.pruneStarts()
+	for _, s := range m.sessionsInOrder() {
+		s.left = m.now
+		m.finish(s)
+		m.wake(s)
+	}
+}
+
+// resume gives a live lease one full TTL, unless an earlier start gave it one
+// and it has not renewed since; a waiter is present for a while.
+func (m *Machine) resume(e *entry) {
+	switch {
+	case e.wait != nil:
+		e.wait.grace = m.now + AskWithin
+		m.attend(e)
+	case e.held != nil:
+		e.held.progress, e.held.extended = m.now, true
+		e.extend(m.began(e.Lease.Start + 1))
+	}
+	m.wake(e)
+}
+
+// began is when a start began; one that is not recorded counts as now, which
+// can only be too late.
+func (m *Machine) began(start uint64) time.Duration {
+	for _, s := range m.starts {
+		if s.Number == start {
+			return s.Began
+		}
+	}
+	return m.now
+}
+
+// pruneStarts drops the records of starts that no live lease needs.
+func (m *Machine) pruneStarts() {
+	oldest := m.ledger.Start
+	for _, e := range m.leases {
+		if e.held != nil {
+			oldest = min(oldest, e.Lease.Start+1)
+		}
+	}
+	for len(m.starts) > 0 && m.starts[0].Number < oldest {
+		s := m.starts[0]
+		m.starts = m.starts[1:]
+		m.work.jobs = append(m.work.jobs, func() { m.del(s) })
+	}
+}
+
+// settleAll keeps every slot back until its pool's longest lease and handover
+// are over.
+func (m *Machine) settleAll() {
+	m.pools.Scan(func(_ string, p *pool) bool {
+		h := p.Settings.Handover
+		until := m.now + p.Settings.MaxTTL + max(h.Delay(), h.Max)
+		p.slots.Scan(func(_ string, s *slot) bool {
+			s.SettleUntil = until
+			s.reindex()
+			m.work.jobs = append(m.work.jobs, func() { m.put(&s.Slot); m.wake(s) })
+			return true
+		})
+		return true
+	})
+}
+
+func (m *Machine) entriesInOrder() []*entry {
+	all := make([]*entry, 0, len(m.requests))
+	for _, e := range m.requests {
+		if e.Settled == 0 {
+			all = append(all, e)
+		}
+	}
+	slices.SortFunc(all, func(a, b *entry) int { return cmp.Compare(a.Number, b.Number) })
+	return all
+}
+
+func (m *Machine) sessionsInOrder() []*session {
+	all := make([]*session, 0, len(m.sessions))
+	for _, s := range m.sessions {
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b *session) int {
+		return cmp.Or(cmp.Compare(a.Caller, b.Caller), cmp.Compare(a.ID, b.ID))
+	})
+	return all
+}

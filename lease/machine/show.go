@@ -1,0 +1,121 @@
+package machine
+
+import (
+	"github.com/berth-dev/berth/lease"
+)
+
+// Show reads the state. Like every answer it is true only once the changes
+// before it are durable.
+type Show struct {
+	Call uint64
+	// Brief leaves the pools out.
+	Brief bool
+}
+
+func (c Show) run(m *Machine) {
+	s := m.status(c.Brief)
+	m.answer(Answer{Call: c.Call, Status: s})
+}
+
+func (m *Machine) status(brief bool) *lease.Status {
+	l := m.ledger
+	s := &lease.Status{
+		Now: m.now, Acquired: l.Acquired, Released: l.Released, Orphaned: l.Orphaned, Revoked: l.Revoked,
+		Held: heldLeases(l), Retained: m.retained, RetainedFor: m.retainedFor(),
+	}
+	waiters := map[*entry]bool{}
+	m.pools.Scan(func(_ string, p *pool) bool {
+		ps := m.poolStatus(p, s, waiters)
+		if !brief {
+			s.Pools = append(s.Pools, ps)
+		}
+		return true
+	})
+	s.Queued = len(waiters)
+	return s
+}
+
+// poolStatus describes a pool and adds it to the sums.
+func (m *Machine) poolStatus(p *pool, sum *lease.Status, waiters map[*entry]bool) lease.PoolStatus {
+	ps := lease.PoolStatus{Name: p.Name, Source: p.Source, Settings: p.Settings, Drained: p.Drained, Removing: p.Removing, Queued: p.queued.Len()}
+	p.slots.Scan(func(_ string, s *slot) bool {
+		sum.Slots++
+		if s.open() && !p.closed() && s.used == 0 {
+			sum.Free++
+		}
+		ps.Slots = append(ps.Slots, m.slotStatus(s, sum, &ps))
+		return true
+	})
+	p.queued.Scan(func(e *entry) bool {
+		waiters[e] = true
+		ps.LongestWait = max(ps.LongestWait, m.now-e.Arrived)
+		ps.Waiters = append(ps.Waiters, m.waiterStatus(e))
+		return true
+	})
+	return ps
+}
+
+func (m *Machine) slotStatus(s *slot, sum *lease.Status, ps *lease.PoolStatus) lease.SlotStatus {
+	st := lease.SlotStatus{ID: s.ID, State: s.state(), Labels: s.Labels, Source: s.Source, Capacity: s.Capacity, Why: s.Unhealthy}
+	ps.Units += s.Capacity
+	quarantined, stuck := false, false
+	for _, e := range s.guests {
+		for i, own := range e.slots {
+			if own != s || e.Lease.Parts[i].State == lease.PartFree {
+				continue
+			}
+			ls := m.leaseStatus(e, i)
+			st.Leases = append(st.Leases, ls)
+			switch ls.State {
+			case "held":
+				ps.UnitsHeld += ls.Units
+			case "quarantined", "stuck":
+				ps.UnitsQuarantined += ls.Units
+				quarantined = true
+				stuck = stuck || ls.State == "stuck"
+			}
+		}
+	}
+	if quarantined {
+		sum.Quarantined++
+	}
+	if stuck {
+		sum.Stuck++
+	}
+	return st
+}
+
+func (m *Machine) leaseStatus(e *entry, i int) lease.LeaseStatus {
+	l, p := e.Lease, &e.Lease.Parts[i]
+	st := lease.LeaseStatus{
+		Ref: l.ID.Ref(), Fence: l.Fence, Caller: e.Caller, Holder: l.Holder, Note: l.Note, Units: p.Units,
+		State: p.State.String(), Since: m.now - l.Granted, Handover: p.Terms.Handover,
+	}
+	if e.held != nil {
+		st.Left = max(0, e.held.expires-m.now)
+		return st
+	}
+	st.End, st.Why, st.Reason, st.Since = e.End.String(), string(e.Code), e.Reason, m.now-p.Since
+	if at := e.freesAt(i); at < never {
+		st.Left = max(0, at-m.now)
+	}
+	if e.isStuck(i, m.now) {
+		st.State = "stuck"
+	}
+	return st
+}
+
+func (m *Machine) waiterStatus(e *entry) lease.WaiterStatus {
+	r := e.Request
+	st := lease.WaiterStatus{
+		Ref: e.ID.Ref(), Caller: e.Caller, Holder: r.Holder, Note: r.Note, Claims: r.Claims,
+		Priority: r.Priority, Waited: m.now - e.Arrived, State: "present",
+	}
+	switch {
+	case e.wait.reserved != nil:
+		st.State = "reserved"
+	case e.wait.absent < never:
+		st.State = "absent"
+	}
+	return st
+}

@@ -1,0 +1,144 @@
+package machine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-dev/berth/lease"
+)
+
+// A slot is one scarce thing and who has units of it.
+type slot struct {
+	lease.Slot
+	pool *pool
+	// used are the units held or quarantined; reserved those that a waiter
+	// will get when its client asks again.
+	used, reserved int64
+	// guests are the entries whose leases have units here that are not free.
+	guests []*entry
+	// freed is when units last came back, last the entry that gave them.
+	freed time.Duration
+	last  *entry
+	// key is how the views know the slot.
+	key   slotKey
+	views []*view
+	clock alarm
+}
+
+// A slotKey is a slot's place in the order of a view.
+type slotKey struct {
+	free  int64
+	freed time.Duration
+}
+
+// open reports whether the slot may be granted at all.
+func (s *slot) open() bool {
+	return !s.Drained && !s.Removing && s.Unhealthy == "" && s.SettleUntil == 0
+}
+
+// spare returns the units that may be granted now.
+func (s *slot) spare() int64 {
+	if !s.open() {
+		return 0
+	}
+	return max(0, s.Capacity-s.used-s.reserved)
+}
+
+// reindex brings the views up to date with the slot.
+func (s *slot) reindex() {
+	key := slotKey{s.spare(), s.freed}
+	if key == s.key {
+		return
+	}
+	for _, v := range s.views {
+		v.remove(s)
+	}
+	s.key = key
+	for _, v := range s.views {
+		v.insert(s)
+	}
+}
+
+// occupy gives units to a lease.
+func (s *slot) occupy(e *entry, units int64) {
+	s.used += units
+	s.guests = append(s.guests, e)
+	s.reindex()
+}
+
+// vacate takes units back from a lease. The pool must be decided anew.
+func (m *Machine) vacate(s *slot, e *entry, units int64) {
+	s.used -= units
+	s.leave(e)
+	s.freed, s.last = m.now, e
+	s.reindex()
+	m.touchPool(s.pool)
+	if s.Removing && s.used == 0 {
+		m.dropSlot(s)
+	}
+}
+
+// leave forgets that the entry has units here.
+func (s *slot) leave(e *entry) {
+	if i := slices.Index(s.guests, e); i >= 0 {
+		s.guests = slices.Delete(s.guests, i, i+1)
+	}
+}
+
+// dropSlot removes an empty slot for good, and its pool with the last one if
+// that is to go.
+func (m *Machine) dropSlot(s *slot) {
+	for _, v := range s.views {
+		v.remove(s)
+		v.count(s.Capacity, -1)
+	}
+	s.views = nil
+	m.hush(s)
+	s.pool.slots.Delete(s.ID)
+	m.del(&s.Slot)
+	m.tellPlace(EventSlot, s.Pool, s.ID, "removed", "")
+	m.dropEmpty(s.pool)
+}
+
+// due is when a slot that settles after a restore may be granted.
+func (s *slot) due(*Machine) time.Duration {
+	if s.SettleUntil == 0 {
+		return never
+	}
+	return s.SettleUntil
+}
+
+func (s *slot) ring(m *Machine) { m.settleSlot(s) }
+
+func (s *slot) alarm() *alarm { return &s.clock }
+
+// settleSlot ends the time that a restore keeps the slot back.
+func (m *Machine) settleSlot(s *slot) {
+	s.SettleUntil = 0
+	m.put(&s.Slot)
+	m.reopened(s, "settled")
+}
+
+// reopened is called when what keeps a slot from being granted has changed.
+func (m *Machine) reopened(s *slot, why string) {
+	s.reindex()
+	m.touchPool(s.pool)
+	m.tellPlace(EventSlot, s.Pool, s.ID, why, "")
+}
+
+// state names where the slot stands, for people.
+func (s *slot) state() string {
+	switch {
+	case s.Removing:
+		return "removing"
+	case s.Unhealthy != "":
+		return "unhealthy"
+	case s.SettleUntil != 0:
+		return "settling"
+	case s.Drained || s.pool.Drained:
+		return "drained"
+	case s.used == 0:
+		return "free"
+	}
+	return "used"
+}
