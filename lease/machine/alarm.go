@@ -102,3 +102,12 @@ func (m *Machine) ring() bool {
 	}
 	return true
 }
+
+// Next returns when time alone changes something next, in broker time. It may
+// be too early, never too late.
+func (m *Machine) Next() (at time.Duration, ok bool) {
+	if len(m.alarms.heap) == 0 {
+		return 0, false
+	}
+	return m.alarms.heap[0].alarm().at, true
+}
