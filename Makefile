@@ -1,0 +1,45 @@
+# The targets people use. CI calls these and nothing else.
+GO ?= go
+SEED ?= 1
+SEEDS ?= 200
+STEPS ?= 20000
+
+STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.7.0
+ERRORLINT   = $(GO) run codeberg.org/polyfloyd/go-errorlint@v1.9.1
+
+.PHONY: demo test race lint generate sim rules crash bench build
+
+demo: ## the main job, with nothing installed
+	$(GO) run ./cmd/berth demo --out out
+
+test: ## every test, as the README says
+	$(GO) test ./...
+
+race: ## every test under the race detector
+	$(GO) test -race ./...
+
+lint: ## formatting, vet and few linters, all obeyed
+	@files=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$files" || { echo "not gofmt-ed: $$files"; exit 1; }
+	$(GO) vet ./...
+	$(STATICCHECK) ./...
+	$(ERRORLINT) ./...
+
+generate: ## write generated files again
+	$(GO) generate ./...
+
+sim: ## the long simulation: SEED= replays one seed, else SEEDS of them
+	$(GO) run ./internal/simulate/cmd -seed $(SEED) -seeds $(SEEDS) -steps $(STEPS)
+
+rules: ## take each rule away in turn: its test must fail
+	$(GO) run ./rules
+
+crash: ## kill -9 a broker under load, 50 times
+	BERTH_CRASH_ROUNDS=50 $(GO) test -count=1 -run 'TestKill' -v ./broker
+
+bench: ## the benchmarks beside the code
+	$(GO) test -run '^$$' -bench . -benchmem ./lease/machine ./store/pebble ./broker ./guard
+
+build: ## for every system we ship to
+	GOOS=linux $(GO) build ./...
+	GOOS=darwin $(GO) build ./...
+	GOOS=windows $(GO) build ./...
