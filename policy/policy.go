@@ -121,6 +121,8 @@ func Of(err error) Policy {
 // is not to be tried again.
 var deadlinePassed = Policy{TimedOut, Never, ExitTimedOut, DeadlineExceeded, Nak}
 
+// find returns the policy of the first thing under err that is known, in the
+// order that [Of] tells; nil is not known.
 func find(err error) (Policy, bool) {
 	switch {
 	case matches(err, context.Canceled):
@@ -149,14 +151,9 @@ func matches(err, target error) bool {
 func findWithin(err error) (Policy, bool) {
 	switch e := err.(type) {
 	case interface{ Unwrap() error }:
-		if inner := e.Unwrap(); inner != nil {
-			return find(inner)
-		}
+		return find(e.Unwrap())
 	case interface{ Unwrap() []error }:
 		for _, inner := range e.Unwrap() {
-			if inner == nil {
-				continue
-			}
 			if p, ok := find(inner); ok {
 				return p, true
 			}
