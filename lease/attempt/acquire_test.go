@@ -163,7 +163,7 @@ func TestRefusedWhileACopyIsUnderWay(t *testing.T) {
 		w.fails(5*ms, 1, code.Err(), attempt.SendCancel, 5*ms+3*sec)
 		w.ends(cancelReply(10*ms, 2, nil), code)
 
-		for _, before := range []error{errReset, lease.CodeOutcomeUnknown.Err(), lease.CodeQueued.Err()} {
+		for _, before := range []error{errReset, lease.CodeOutcomeUnknown.Err(), lease.CodeStoreFailed.Err(), lease.CodeQueued.Err()} {
 			w = acquire(t, 0, attempt.Limits{})
 			w.tick(0, attempt.SendAcquire, 10*sec)
 			w.step(reply(0, 1, lease.Token{}, before))
@@ -311,7 +311,7 @@ func TestAnswersToACancel(t *testing.T) {
 	for _, code := range []lease.Code{lease.CodeStopped, lease.CodeNameInvalid} {
 		cancelling().ends(cancelReply(sec, 2, code.Err()), lease.CodeOutcomeUnknown)
 	}
-	for _, err := range []error{errReset, lease.CodeOutcomeUnknown.Err(), lease.CodeInternal.Err(), lease.CodeStoreFull.Err()} {
+	for _, err := range []error{errReset, lease.CodeOutcomeUnknown.Err(), lease.CodeInternal.Err(), lease.CodeStoreFailed.Err()} {
 		cancelling().want(cancelReply(sec, 2, err), attempt.Wait, sec+25*ms)
 		cancelling().ends(cancelReply(10*sec, 2, err), lease.CodeOutcomeUnknown)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/berth-dev/berth/lease"
+	"github.com/berth-dev/berth/policy"
 )
 
 // codeOf returns the code of err, empty where it has none: then it is not the
@@ -31,7 +32,7 @@ const (
 
 func answerOf(err error) answer {
 	switch code := codeOf(err); code {
-	case "", lease.CodeOutcomeUnknown:
+	case "":
 		return lost
 	case lease.CodeUnavailable:
 		return unreached
@@ -44,11 +45,20 @@ func answerOf(err error) answer {
 		lease.CodeTooManyShapes, lease.CodeTooManyWaiters, lease.CodeNoCapacity:
 		return settled
 	default:
-		if ends(code) {
+		switch {
+		case ends(code):
 			return settled
+		case repeats(code):
+			return lost
 		}
 		return unclear
 	}
+}
+
+// repeats reports whether whoever gets the code sends the same call again.
+func repeats(code lease.Code) bool {
+	p, _ := policy.ForCode(string(code))
+	return p.Retry == policy.SameID
 }
 
 // ends reports whether the code is how a request that was accepted has ended:
@@ -63,13 +73,14 @@ func ends(code lease.Code) bool {
 	return false
 }
 
-// again reports whether a cancel, renewal, release or abandon that failed
-// with err is worth another try.
+// again reports whether a cancel, release or abandon that failed with err is
+// worth another try: unlike an acquire it does no harm, also where the fault
+// is not understood.
 func again(err error) bool {
-	switch codeOf(err) {
-	case "", lease.CodeOutcomeUnknown, lease.CodeUnavailable, lease.CodeInternal,
-		lease.CodeReplyInvalid, lease.CodeStoreFull, lease.CodeStoreFailed:
+	switch code := codeOf(err); code {
+	case "", lease.CodeInternal, lease.CodeReplyInvalid:
 		return true
+	default:
+		return repeats(code)
 	}
-	return false
 }

@@ -90,11 +90,15 @@ func (g *GiveBack) end(err error) Action {
 	return g.result
 }
 
+// unknown is the error of a give-back that was not answered. It holds only
+// the caller's own cause: that a call ran out of its time is no cancellation.
 func (g *GiveBack) unknown(cause error) error {
-	for _, why := range []error{cause, g.calls.last} {
-		if why != nil {
-			return lease.Errorf(lease.CodeOutcomeUnknown, "cannot give back lease %s: %w; it ends by itself when its time is over", g.ref, why)
-		}
+	why := g.calls.last
+	if why == nil {
+		why = errNoAnswer
 	}
-	return lease.Errorf(lease.CodeOutcomeUnknown, "cannot give back lease %s: %w; it ends by itself when its time is over", g.ref, errNoAnswer)
+	if cause == nil {
+		return lease.Errorf(lease.CodeOutcomeUnknown, "cannot give back lease %s: %v; it ends by itself when its time is over", g.ref, why)
+	}
+	return lease.Errorf(lease.CodeOutcomeUnknown, "cannot give back lease %s: %w (%v); it ends by itself when its time is over", g.ref, cause, why)
 }

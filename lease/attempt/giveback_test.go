@@ -87,7 +87,10 @@ func TestBR052GiveBackIsRepeated(t *testing.T) {
 
 	w = release(t, attempt.Limits{})
 	w.tick(0, attempt.SendGiveBack, 3*sec)
-	w.given(reply(10*sec, 1, lease.Token{}, errReset), lease.CodeOutcomeUnknown)
+	err = w.given(reply(10*sec, 1, lease.Token{}, context.DeadlineExceeded), lease.CodeOutcomeUnknown)
+	if errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v passes for the caller's time being over", err)
+	}
 }
 
 func TestGiveBackWithNoLimit(t *testing.T) {
