@@ -35,6 +35,7 @@ type Engine struct {
 	spare     []*batch
 	scratch   []store.Change
 	more      bool
+	effects   *machine.Effects // of the last step
 }
 
 // LoadEngine makes an engine of what a store holds. The first command must be
@@ -64,7 +65,7 @@ func (e *Engine) Now() time.Duration { return e.machine.Ledger().Now }
 // program, after which the engine is of no use.
 func (e *Engine) Do(now time.Duration, cmd machine.Command) error {
 	fx := e.machine.Step(now, cmd)
-	e.more = fx.More
+	e.more, e.effects = fx.More, fx
 	if len(fx.Changes) > 0 {
 		if err := e.keep(fx); err != nil {
 			return err
