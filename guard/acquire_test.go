@@ -123,6 +123,10 @@ func TestG11_GoodReclaimLeavesTheCause(t *testing.T) {
 		if err := way(t.Context(), d); !sameError(err, guard.ErrUncertain) {
 			t.Errorf("%s: error %v, want Acquire's own", name, err)
 		}
+		d.reclaim = nil
+		if err := way(t.Context(), d); !sameError(err, guard.ErrUncertain) {
+			t.Errorf("%s without a Reclaim: error %v, want Acquire's own", name, err)
+		}
 	}
 }
 
@@ -155,7 +159,8 @@ func TestG12_PanicOfAcquireGoesOn(t *testing.T) {
 		d.wantBook(t, "acquire")
 
 		d.book, d.acquire = nil, func(context.Context) error { panic(fmt.Errorf("cut off: %w", guard.ErrUncertain)) }
-		if _, p, _ := apart(func() { way(t.Context(), d) }); !errors.Is(p.(error), guard.ErrUncertain) {
+		_, p, _ := apart(func() { way(t.Context(), d) })
+		if err, _ := p.(error); !errors.Is(err, guard.ErrUncertain) {
 			t.Errorf("%s: panic %v, want Acquire's", name, p)
 		}
 		d.wantBook(t, "acquire", "reclaim")
@@ -174,16 +179,16 @@ func TestG12_GoexitOfAcquireGoesOn(t *testing.T) {
 
 func TestG25_RefusedBeforeAcquire(t *testing.T) {
 	bad := map[string]func(*guard.Resource[int]){
-		"Acquire": func(r *guard.Resource[int]) { r.Acquire = nil },
-		"Release": func(r *guard.Resource[int]) { r.Release = nil },
-		"Timeout": limits(-1, 0),
-		"Grace":   limits(0, -1),
-		"more":    limits(math.MaxInt64, 1),
+		"Acquire":         func(r *guard.Resource[int]) { r.Acquire = nil },
+		"Release":         func(r *guard.Resource[int]) { r.Release = nil },
+		"Timeout -1ns":    limits(-1, 0),
+		"Grace -1ns":      limits(0, -1),
+		"Timeout + Grace": limits(math.MaxInt64, 1),
 	}
 	for word, change := range bad {
 		for name, way := range ways {
 			d := &desk{change: change}
-			if err := way(t.Context(), d); err == nil || !strings.Contains(err.Error(), "guard: key not acquired: "+word) && !strings.Contains(err.Error(), word) {
+			if err := way(t.Context(), d); err == nil || !strings.HasPrefix(err.Error(), "guard: key not acquired: "+word) {
 				t.Errorf("%s: error %v, want a refusal that names %s", name, err, word)
 			}
 			d.wantBook(t)
@@ -225,5 +230,12 @@ func TestBR012_ObserverPanicsBetweenGrantAndBody(t *testing.T) {
 			t.Errorf("%s: panic %v, want the observer's", name, p)
 		}
 		d.wantBook(t, "acquire", "release", "released")
+
+		d.book, d.acquire = nil, func(context.Context) error { return guard.ErrUncertain }
+		d.reclaim = func(context.Context, error) error { return nil }
+		if _, p, _ := apart(func() { way(t.Context(), d) }); p != "observer" {
+			t.Errorf("%s: panic %v, want the observer's", name, p)
+		}
+		d.wantBook(t, "acquire", "reclaim")
 	}
 }

@@ -28,9 +28,9 @@ func during(t *testing.T, f func(ctx context.Context)) (kept context.Context) {
 func TestReleaseContextEndsAtItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := during(t, func(ctx context.Context) {
-			time.Sleep(budget - 1)
+			time.Sleep(budget - time.Nanosecond)
 			wantNo(t, ctx.Err())
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			if !errors.Is(ctx.Err(), context.DeadlineExceeded) || isOpen(ctx.Done()) {
 				t.Errorf("at its deadline: %v, done open %v", ctx.Err(), isOpen(ctx.Done()))
 			}
@@ -41,15 +41,29 @@ func TestReleaseContextEndsAtItsDeadline(t *testing.T) {
 	})
 }
 
+func TestReleaseContextAskedOnlyAfterItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		during(t, func(ctx context.Context) {
+			time.Sleep(2 * budget)
+			wantIs(t, ctx.Err(), context.DeadlineExceeded)
+		})
+	})
+}
+
 func TestReleaseContextEndsWithTheRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		uses := map[string]func(context.Context){
 			"not at all": func(context.Context) {},
+			"later":      func(context.Context) {},
 			"by Done":    func(ctx context.Context) { ctx.Done() },
 			"by Err":     func(ctx context.Context) { wantNo(t, ctx.Err()) },
+			"by both":    func(ctx context.Context) { ctx.Done(); wantNo(t, ctx.Err()) },
 		}
 		for how, use := range uses {
 			ctx := during(t, use)
+			if how != "later" && !errors.Is(ctx.Err(), context.Canceled) {
+				t.Errorf("used %s: after the release %v, want it cancelled", how, ctx.Err())
+			}
 			time.Sleep(2 * budget) // a deadline that passes later changes nothing
 			if !errors.Is(ctx.Err(), context.Canceled) || isOpen(ctx.Done()) || !errors.Is(context.Cause(ctx), context.Canceled) {
 				t.Errorf("used %s: afterwards %v, done open %v", how, ctx.Err(), isOpen(ctx.Done()))

@@ -36,8 +36,8 @@ func newEnding[T any](r *Resource[T]) *ending {
 	return e
 }
 
-// run makes the call and waits for it, at most until its hard limit where there is one. It is
-// called once. about is the event to report, but for what only the end of the call can tell.
+// run makes the call and waits for it, at most until its hard limit where there is one; wait
+// then has the result. It is called once. about is the event to report, but for what only the end of the call can tell.
 func (e *ending) run(ctx context.Context, about Event, call func(context.Context) error) {
 	start := time.Now()
 	if e.grace == 0 {
@@ -53,7 +53,9 @@ func (e *ending) call(ctx context.Context, start time.Time, about Event, call fu
 	attempt(own, true, func() error { return call(own) }, func(o Outcome) {
 		own.end()
 		defer close(e.done)
-		about.Late = !e.settle(o)
+		if about.Late = !e.settle(o); about.Late {
+			<-e.overdue // the event of the limit comes first
+		}
 		e.tell(start, about, o.Err)
 	})
 }
@@ -69,12 +71,10 @@ func (e *ending) limit(start time.Time, about Event) {
 	case <-timer.C:
 	}
 	err := fmt.Errorf("%w (limit %v)", ErrReleaseTimeout, hard)
-	if !e.settle(Outcome{Kind: Cancelled, Err: err}) {
-		<-e.done // it returned at the same moment
-		return
+	if e.settle(Outcome{Kind: Cancelled, Err: err}) {
+		defer close(e.overdue)
+		e.tell(start, about, err)
 	}
-	defer close(e.overdue)
-	e.tell(start, about, err)
 }
 
 // settle makes o the result unless there is one, and says whether it did.

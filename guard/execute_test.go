@@ -15,7 +15,7 @@ import (
 
 // codeOf returns the code that the error itself carries.
 func codeOf(err error) string {
-	if c, ok := err.(interface{ Code() string }); ok {
+	if c, ok := any(err).(interface{ Code() string }); ok {
 		return c.Code()
 	}
 	return ""

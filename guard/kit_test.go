@@ -25,7 +25,7 @@ type desk struct {
 	commit  func(ctx context.Context) error                  // runs inside Commit, when set
 	release func(ctx context.Context, o guard.Outcome) error // runs inside Release
 	reclaim func(ctx context.Context, cause error) error     // runs inside Reclaim, when set
-	change  func(r *guard.Resource[int])                     /* before it is used */ // e.g. limits
+	change  func(r *guard.Resource[int])                     // changes it before it is used
 
 	mu       sync.Mutex
 	book     []string

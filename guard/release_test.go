@@ -133,6 +133,31 @@ func TestG14_ReleaseThatIgnoresItsContext(t *testing.T) {
 	})
 }
 
+// TestG14_EventOfTheLimitComesFirst: even when the release ends while that event is told.
+func TestG14_EventOfTheLimitComesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		let := make(chan struct{})
+		d := &desk{release: func(context.Context, guard.Outcome) error { <-let; return nil }}
+		d.change = func(r *guard.Resource[int]) {
+			r.Timeout, r.Grace = budget, time.Second
+			r.Observe = func(e guard.Event) {
+				if e.Err != nil {
+					close(let)
+					time.Sleep(time.Second)
+				}
+				d.hear(e)
+			}
+		}
+		l, err := guard.Open(t.Context(), d.resource())
+		wantNo(t, err)
+		wantIs(t, l.Close(t.Context(), guard.Outcome{}), guard.ErrReleaseTimeout)
+		<-l.Done()
+		if es := d.heard(guard.StepRelease); len(es) != 2 || es[0].Late || !es[1].Late {
+			t.Errorf("heard %+v, want the limit and then the late end", es)
+		}
+	})
+}
+
 func TestG14_AllClosersGoAtTheHardLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		let := make(chan struct{})
@@ -260,17 +285,41 @@ func TestG16_SecondCloseGivesTheSameResult(t *testing.T) {
 	}
 }
 
-func TestG16_UseAfterTheBodyClosed(t *testing.T) {
-	d := &desk{
-		commit:  func(context.Context) error { return errCommit },
-		release: func(context.Context, guard.Outcome) error { return errRelease },
+func TestG16_CloseTellsWhyTheCallerEnded(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errCause)
+	for _, known := range []error{nil, errBody} {
+		d := &desk{}
+		l, err := guard.Open(t.Context(), d.resource())
+		wantNo(t, err)
+		wantNo(t, l.Close(ctx, guard.Outcome{Kind: guard.Failed, Err: errBody, Cause: known}))
+		want := errCause
+		if known != nil {
+			want = known
+		}
+		if o := d.wantOutcome(t, guard.Failed, errBody); !sameError(o.Cause, want) {
+			t.Errorf("cause %v, want %v", o.Cause, want)
+		}
 	}
-	_, err := guard.Use(t.Context(), d.resource(), func(ctx context.Context, l *lease) (string, error) {
-		wantParts(t, l.Close(ctx, guard.Outcome{Kind: guard.Completed}), errCommit, errRelease)
-		return "", nil
-	})
-	wantParts(t, err, errCommit, errRelease)
-	d.wantBook(t, "acquire", "commit", "release", "released")
+}
+
+func TestG16_UseAfterTheBodyClosed(t *testing.T) {
+	for _, own := range []error{nil, errBody} {
+		d := &desk{
+			commit:  func(context.Context) error { return errCommit },
+			release: func(context.Context, guard.Outcome) error { return errRelease },
+		}
+		_, err := guard.Use(t.Context(), d.resource(), func(ctx context.Context, l *lease) (string, error) {
+			wantParts(t, l.Close(ctx, guard.Outcome{Kind: guard.Completed}), errCommit, errRelease)
+			return "", own
+		})
+		want := errCommit
+		if own != nil {
+			want = own
+		}
+		wantParts(t, err, want, errRelease)
+		d.wantBook(t, "acquire", "commit", "release", "released")
+	}
 }
 
 func TestG17_ManyClosersOneRelease(t *testing.T) {
