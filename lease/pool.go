@@ -144,12 +144,12 @@ func (s Settings) Checked() (Settings, error) {
 		{"max_ttl", s.MaxTTL, MinTTL, LongestTTL},
 		{"ttl", s.TTL, MinTTL, s.MaxTTL},
 		{"max_hold", s.MaxHold, 0, 365 * 24 * time.Hour},
-		{"stall_after", s.StallAfter, 0, 365 * 24 * time.Hour},
+		{"stall.after", s.StallAfter, 0, 365 * 24 * time.Hour},
 		{"handover.after", s.Handover.After, AtOnce, LongestTTL},
 		{"handover.max", s.Handover.Max, 0, 365 * 24 * time.Hour},
 	} {
 		if f.v < f.min || f.v > f.max {
-			return s, Errorf(CodePoolsInvalid, "%s: %v is out of range; give %v to %v", f.name, f.v, f.min, f.max)
+			return s, Errorf(CodePoolsInvalid, "%s: %v is out of range; give %v to %v", f.name, f.v, max(f.min, 0), f.max)
 		}
 	}
 	return s, s.checkTogether()
@@ -162,7 +162,7 @@ func (s Settings) checkTogether() error {
 	case s.Handover.Proofs != 0 && s.Handover.After != 0:
 		return Errorf(CodePoolsInvalid, "handover: give after or proof, not both")
 	case s.StallRevokes && s.StallAfter == 0:
-		return Errorf(CodePoolsInvalid, "stall_after: needed where a stall revokes")
+		return Errorf(CodePoolsInvalid, "stall.after: needed where a stall revokes")
 	case len(s.Clean) > 0 && s.Clean[0] == "":
 		return Errorf(CodePoolsInvalid, "clean: the command is empty")
 	}
