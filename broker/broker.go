@@ -3,7 +3,7 @@ package broker
 import (
 	"context"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/berth-dev/berth/lease"
@@ -30,89 +30,84 @@ type Config struct {
 	Settle bool
 	// Events is how many events are kept for Watch; 0 means 10,000.
 	Events int
-	// Reading reads a monotonic clock; nil reads the process's.
+	// Reading reads a monotonic clock; nil reads the process's. It must not
+	// block and may be called from any goroutine.
 	Reading func() time.Duration
 	// Logger hears of starts, stops and failures; nil is silent.
 	Logger *slog.Logger
 }
 
-// A Broker hands out leases, durably. It implements [lease.Broker] for the
-// caller [lease.Local]; see [Broker.As] for others. All methods may be called
-// from any goroutine.
+// A Broker hands out leases, durably. It starts with [Open], serves while
+// [Broker.Run] does, and is not closed: when Run has ended every call is
+// refused. It implements [lease.Broker] for the caller [lease.Local]; see
+// [Broker.As] for others. All methods may be called from any goroutine; those
+// that ask something wait for the answer as long as their context.
 type Broker struct {
 	cfg     Config
-	engine  *Engine
-	clock   Clock
+	inbox   *inbox
 	journal *journal
+	// began is set by the first Run.
+	began atomic.Bool
+	// full says that the store has no room to take more.
+	full atomic.Bool
 
-	// wake has room for one: a sign that calls has grown.
-	wake chan struct{}
-	// stopped is closed when Run has ended.
-	stopped chan struct{}
-
-	mu sync.Mutex
-	// The fields below are guarded by mu.
-	incoming []command
-	lastCall uint64
-	// closed is why no more commands are taken, or nil.
-	closed  error
-	running bool
-
-	// open are the calls that wait for an answer. Only Run touches it.
-	open map[uint64]*pending
-	// full says that the store has no room to take more. Only Run touches it.
-	full bool
+	// The fields below belong to Open and then to Run.
+	engine *Engine
+	clock  Clock
+	// open are the calls that wait for an answer.
+	open map[uint64]*call
+	// looked is when the store's free space was last asked for.
+	looked time.Duration
 }
 
-// A command is one that came in, and who waits for its answer.
-type command struct {
-	cmd  func(call uint64, full bool) machine.Command
-	call *pending
-}
-
-// A pending call gets one answer. Its channel has room for it.
-type pending struct {
-	id     uint64
-	answer chan machine.Answer
-}
+var _ lease.Broker = (*Broker)(nil)
 
 // Open loads the store's records and begins a new start of the broker, which
-// is durable when Open returns. Calls are answered once [Broker.Run] serves.
+// is durable when Open returns. Calls are answered once [Broker.Run] serves;
+// until then they wait.
 func Open(ctx context.Context, cfg Config) (*Broker, error) {
 	if cfg.Store == nil {
-		return nil, lease.Errorf(lease.CodeInternal, "cannot open a broker: Config.Store is nil")
+		return nil, lease.Errorf(lease.CodeInternal, "cannot open a broker: Config.Store is nil; give it a store")
 	}
-	if cfg.Reading == nil {
-		began := time.Now()
-		cfg.Reading = func() time.Duration { return time.Since(began) }
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	if cfg.Events == 0 {
-		cfg.Events = 10_000
-	}
+	cfg = cfg.withDefaults()
 	engine, err := LoadEngine(ctx, cfg.Machine, cfg.Store)
 	if err != nil {
 		return nil, err
 	}
 	b := &Broker{
-		cfg: cfg, engine: engine, clock: NewClock(engine.Now(), cfg.Reading()),
-		wake: make(chan struct{}, 1), stopped: make(chan struct{}), open: map[uint64]*pending{},
+		cfg: cfg, inbox: newInbox(), open: map[uint64]*call{},
+		engine: engine, clock: NewClock(engine.Now(), cfg.Reading()),
 	}
-	return b, b.start(ctx)
+	if err := b.start(ctx); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.Reading == nil {
+		began := time.Now()
+		c.Reading = func() time.Duration { return time.Since(began) }
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Events <= 0 {
+		c.Events = 10_000
+	}
+	return c
 }
 
 // start makes the new start durable: whatever is said later rests on it.
 func (b *Broker) start(ctx context.Context) error {
-	restart := machine.Restart{Fence: uint64(time.Now().UnixMicro()), Settle: b.cfg.Settle}
+	restart := machine.Restart{Fence: uint64(max(0, time.Now().UnixMicro())), Settle: b.cfg.Settle}
 	if err := b.engine.Do(b.now(), restart); err != nil {
 		return err
 	}
+	if err := b.carryOn(); err != nil {
+		return err
+	}
 	for {
-		if err := b.carryOn(); err != nil {
-			return err
-		}
 		c, ok, err := b.engine.Seal()
 		if err != nil {
 			return err
@@ -125,9 +120,10 @@ func (b *Broker) start(ctx context.Context) error {
 		}
 		b.engine.Committed()
 	}
-	ledger := b.engine.machine.Ledger()
-	b.journal = newJournal(uint64(ledger.Fence), b.cfg.Events)
+	ledger := b.engine.Ledger()
+	b.journal = newJournal(firstEvent(ledger.Fence), b.cfg.Events)
 	b.journal.add(b.engine.Told())
+	b.look()
 	b.cfg.Logger.Info("broker started", "start", ledger.Start, "held", ledger.Acquired-ledger.Released-ledger.Orphaned-ledger.Revoked)
 	return nil
 }
@@ -144,42 +140,13 @@ func (b *Broker) carryOn() error {
 
 func (b *Broker) now() time.Duration { return b.clock.Observe(b.cfg.Reading()) }
 
-// submit hands a command to the loop. The answer comes on the channel.
-func (b *Broker) submit(cmd func(call uint64, full bool) machine.Command) (*pending, error) {
-	p := &pending{answer: make(chan machine.Answer, 1)}
-	b.mu.Lock()
-	if b.closed != nil {
-		defer b.mu.Unlock()
-		return nil, b.closed
+// look asks for the store's free space, on which hangs what is taken in. A
+// store that cannot tell will say more at its next commit.
+func (b *Broker) look() {
+	b.looked = b.engine.Now()
+	free, err := b.cfg.Store.Free()
+	full := err == nil && free < Reserve
+	if b.full.Swap(full) != full {
+		b.cfg.Logger.Warn("store space", "full", full, "free", free, "reserve", uint64(Reserve))
 	}
-	b.lastCall++
-	p.id = b.lastCall
-	b.incoming = append(b.incoming, command{cmd, p})
-	b.mu.Unlock()
-	select {
-	case b.wake <- struct{}{}:
-	default:
-	}
-	return p, nil
-}
-
-// take returns what came in.
-func (b *Broker) take(room []command) []command {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	got := b.incoming
-	b.incoming = room[:0]
-	return got
-}
-
-// shut refuses all commands from now on and returns those not yet taken.
-func (b *Broker) shut(err error) []command {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed == nil {
-		b.closed = err
-	}
-	left := b.incoming
-	b.incoming = nil
-	return left
 }

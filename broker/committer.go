@@ -7,7 +7,7 @@ import (
 )
 
 // A committer makes one commit after the other, in a goroutine of its own
-// that ends with stop. Only the broker's loop uses it.
+// that ends with stop. Only Run uses it.
 type committer struct {
 	todo chan Commit
 	done chan error
@@ -26,6 +26,12 @@ func newCommitter(s store.Store) *committer {
 		}
 	}()
 	return c
+}
+
+// begin starts a commit. None may be under way.
+func (c *committer) begin(commit Commit) {
+	c.busy = true
+	c.todo <- commit
 }
 
 // stop waits for the commit under way and ends the goroutine.

@@ -15,6 +15,10 @@ import (
 // it is committed at least once a second.
 const commitEvery = 500 * time.Millisecond
 
+// spareBatches is how many empty batches are kept for their room: one grows
+// while another flies.
+const spareBatches = 2
+
 // An Engine is the broker's pure step: commands go in, batches come out for a
 // store, and answers are ready once what they rest on is durable. It reads no
 // clock, does no I/O and belongs to one goroutine.
@@ -33,7 +37,6 @@ type Engine struct {
 	ready     []machine.Answer
 	told      []machine.Event
 	spare     []*batch
-	scratch   []store.Change
 	more      bool
 	effects   *machine.Effects // of the last step
 }
@@ -51,11 +54,27 @@ func LoadEngine(ctx context.Context, cfg machine.Config, s store.Store) (*Engine
 	if err != nil {
 		return nil, err
 	}
+	limits := s.Limits()
+	cfg.StepChanges = stepChanges(cfg.StepChanges, limits)
 	m, err := machine.Load(cfg, records)
 	if err != nil {
 		return nil, err
 	}
-	return &Engine{machine: m, limits: s.Limits(), seq: seq, committed: m.Ledger().Now}, nil
+	return &Engine{machine: m, limits: limits, seq: seq, committed: m.Ledger().Now}, nil
+}
+
+// stepChanges returns how many changes end a step, so that one step always
+// fits in a commit: its last command may add as many as a request has slots
+// and pools, and a few more.
+func stepChanges(want int, limits store.Limits) int {
+	const usual, most = 64, lease.MaxSlots + lease.MaxClaims + 4
+	if want == 0 {
+		want = usual
+	}
+	if limits.Changes > 0 {
+		want = max(1, min(want, limits.Changes-most))
+	}
+	return want
 }
 
 // Now returns the broker time of the last step.
@@ -71,8 +90,8 @@ func (e *Engine) Do(now time.Duration, cmd machine.Command) error {
 			return err
 		}
 	}
-	for _, a := range fx.Answers {
-		e.place(a)
+	for i := range fx.Answers {
+		e.place(&fx.Answers[i])
 	}
 	if len(fx.Events) > 0 {
 		e.tell(fx.Events)
@@ -84,37 +103,23 @@ func (e *Engine) Do(now time.Duration, cmd machine.Command) error {
 // follow soon.
 func (e *Engine) More() bool { return e.more }
 
-// keep puts a step's changes into the forming batch, or into a new one where
+// keep puts a step's changes into the growing batch, or into a new one where
 // the store's limits would be passed.
 func (e *Engine) keep(fx *machine.Effects) error {
-	changes, bytes := e.scratch[:0], 0
-	for _, c := range fx.Changes {
-		change, err := encode(c)
-		if err != nil {
+	b := e.growing()
+	before := len(b.changes)
+	if err := b.add(fx.Changes); err != nil {
+		return err
+	}
+	if before > 0 && !b.fits(e.limits) {
+		b.cut(before)
+		b = e.begin()
+		if err := b.add(fx.Changes); err != nil {
 			return err
 		}
-		bytes += change.Size()
-		changes = append(changes, change)
-	}
-	b := e.growing()
-	if !b.fits(e.limits, len(changes), bytes) {
-		b = e.begin()
-	}
-	for _, c := range changes {
-		b.put(c)
 	}
 	b.last, b.ledger = fx.Step, e.machine.Ledger()
-	e.scratch = changes
 	return nil
-}
-
-func encode(c machine.Change) (store.Change, error) {
-	key, err := record.AppendKey(nil, c.Record)
-	if err != nil || c.Delete {
-		return store.Change{Key: key}, err
-	}
-	value, err := record.AppendValue(make([]byte, 0, 192), c.Record)
-	return store.Change{Key: key, Value: value}, err
 }
 
 // growing returns the batch that takes the next changes.
@@ -135,12 +140,12 @@ func (e *Engine) begin() *batch {
 }
 
 // place gives an answer out, or has it wait for the batch it rests on.
-func (e *Engine) place(a machine.Answer) {
+func (e *Engine) place(a *machine.Answer) {
 	if b := e.batchOf(a.After); b != nil {
-		b.answers = append(b.answers, a)
+		b.answers = append(b.answers, *a)
 		return
 	}
-	e.ready = append(e.ready, a)
+	e.ready = append(e.ready, *a)
 }
 
 // batchOf returns the batch that makes a step durable, or nil where it is.
@@ -173,6 +178,12 @@ func (e *Engine) tell(events []machine.Event) {
 	}
 }
 
+// A Commit is what [store.Store.Commit] is to be called with.
+type Commit struct {
+	Seq     uint64
+	Changes []store.Change
+}
+
 // Seal returns the next commit, if there is one and none is under way. While
 // anything lives, broker time is reason enough for one.
 func (e *Engine) Seal() (c Commit, ok bool, err error) {
@@ -189,14 +200,10 @@ func (e *Engine) Seal() (c Commit, ok bool, err error) {
 	e.forming = e.forming[:copy(e.forming, e.forming[1:])]
 	e.flying = b
 	e.committed = b.ledger.Now
-	changes, err := b.seal()
-	return Commit{Seq: e.seq + 1, Changes: changes}, err == nil, err
-}
-
-// A Commit is what [store.Store.Commit] is to be called with.
-type Commit struct {
-	Seq     uint64
-	Changes []store.Change
+	if err := b.seal(); err != nil {
+		return Commit{}, false, err
+	}
+	return Commit{Seq: e.seq + 1, Changes: b.changes}, true, nil
 }
 
 // Committed takes in that the commit under way is durable.
@@ -207,8 +214,9 @@ func (e *Engine) Committed() {
 	e.durable = max(e.durable, b.last)
 	e.ready = append(e.ready, b.answers...)
 	e.told = append(e.told, b.events...)
-	b.reset()
-	e.spare = append(e.spare, b)
+	if b.reset(); len(e.spare) < spareBatches {
+		e.spare = append(e.spare, b)
+	}
 }
 
 // Ready returns the answers that may be given now. They are valid until the
@@ -225,61 +233,4 @@ func (e *Engine) Told() []machine.Event {
 	told := e.told
 	e.told = e.told[:0]
 	return told
-}
-
-// A batch is what one commit will make durable, and who waits for it.
-type batch struct {
-	last    uint64
-	ledger  lease.Ledger
-	changes []store.Change
-	place   map[string]int
-	bytes   int
-	answers []machine.Answer
-	events  []machine.Event
-}
-
-// fits reports whether the batch can take that much more, the ledger
-// included.
-func (b *batch) fits(l store.Limits, changes, bytes int) bool {
-	const ledger, ledgerBytes = 1, 128
-	switch {
-	case len(b.changes) == 0:
-		return true
-	case l.Changes > 0 && len(b.changes)+changes+ledger > l.Changes:
-		return false
-	}
-	return l.Bytes == 0 || b.bytes+bytes+ledgerBytes <= l.Bytes
-}
-
-// put adds a change; of two to one key the later counts.
-func (b *batch) put(c store.Change) {
-	if b.place == nil {
-		b.place = map[string]int{}
-	}
-	if i, ok := b.place[string(c.Key)]; ok {
-		b.bytes += c.Size() - b.changes[i].Size()
-		b.changes[i] = c
-		return
-	}
-	b.place[string(c.Key)] = len(b.changes)
-	b.bytes += c.Size()
-	b.changes = append(b.changes, c)
-}
-
-// seal adds the ledger.
-func (b *batch) seal() ([]store.Change, error) {
-	c, err := encode(machine.Change{Record: &b.ledger})
-	if err != nil {
-		return nil, err
-	}
-	b.put(c)
-	return b.changes, nil
-}
-
-func (b *batch) reset() {
-	clear(b.changes)
-	clear(b.answers)
-	clear(b.events)
-	clear(b.place)
-	*b = batch{place: b.place, changes: b.changes[:0], answers: b.answers[:0], events: b.events[:0]}
 }

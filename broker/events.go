@@ -40,6 +40,16 @@ type journal struct {
 	ended error
 }
 
+// eventsPerFence is how many events a broker could tell for each fence it
+// gives, and each microsecond it runs, before a later start could come to tell
+// a number again.
+const eventsPerFence = 1 << 10
+
+// firstEvent returns the number of a start's first event. The fence that a
+// start begins with never comes twice, whatever became of the records; it is
+// below 2^53, so all numbers are below 2^63.
+func firstEvent(start lease.Fence) uint64 { return uint64(start) * eventsPerFence }
+
 func newJournal(first uint64, keep int) *journal { return &journal{first: first, keep: keep} }
 
 // add appends events and forgets the oldest past twice what is kept.
@@ -128,6 +138,9 @@ func (b *Broker) Watch(ctx context.Context, from uint64, tell func(Event) error)
 		from = b.journal.next()
 	}
 	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		events, grown, err := b.journal.from(from)
 		if err != nil {
 			return err

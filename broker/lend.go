@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/berth-dev/berth/lease"
@@ -12,7 +13,7 @@ import (
 // answer to its cancel.
 const cancelLimit = 10 * time.Second
 
-// An lender is the broker as one caller sees it.
+// A lender is the broker as one caller sees it.
 type lender struct {
 	b      *Broker
 	caller lease.Caller
@@ -55,25 +56,39 @@ func (l lender) Acquire(ctx context.Context, r lease.Request) (lease.Token, erro
 	if err != nil {
 		return lease.Token{}, err
 	}
-	digest := r.Body()
-	for {
-		id := lease.NewLeaseID()
-		p, err := l.b.submit(func(call uint64, full bool) machine.Command {
-			return machine.Acquire{Call: call, Caller: l.caller, Request: r, Digest: digest, Poll: lease.MaxPoll, LeaseID: id, StoreFull: full}
-		})
-		if err != nil {
+	ask := machine.Acquire{Caller: l.caller, Request: r, Digest: r.Body(), Poll: lease.MaxPoll}
+	for began := time.Duration(0); ; {
+		c := l.b.inbox.newCall()
+		ask.Call, ask.LeaseID, ask.StoreFull = c.id, lease.NewLeaseID(), l.b.full.Load()
+		c.cmd = ask
+		if err := l.b.inbox.put(c); err != nil {
 			return lease.Token{}, err
 		}
-		select {
-		case a := <-p.answer:
-			if a.Err != nil && a.Err.Code() == string(lease.CodeQueued) {
-				continue
-			}
-			return a.Token, orNil(a.Err)
-		case <-ctx.Done():
+		a, arrived, ok := l.b.inbox.await(ctx, c)
+		if !ok {
 			return l.giveUp(ctx, r.ID)
 		}
+		if began == 0 {
+			began = arrived
+		}
+		if a.Err != nil && a.Err.Code() == string(lease.CodeQueued) {
+			continue
+		}
+		if a.Err != nil {
+			return lease.Token{}, a.Err
+		}
+		// The caller counts from its own call, not from the last of ours.
+		a.Token.Elapsed += arrived - began
+		return own(a.Token), nil
 	}
+}
+
+// own returns the token without what it shares with the machine.
+func own(t lease.Token) lease.Token {
+	for i := range t.Slots {
+		t.Slots[i].Labels = maps.Clone(t.Slots[i].Labels)
+	}
+	return t
 }
 
 // giveUp cancels what the caller no longer wants. The token was not handed
@@ -81,31 +96,31 @@ func (l lender) Acquire(ctx context.Context, r lease.Request) (lease.Token, erro
 func (l lender) giveUp(ctx context.Context, id lease.RequestID) (lease.Token, error) {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelLimit)
 	defer cancel()
-	_, err := l.b.ask(limited, func(call uint64, _ bool) machine.Command {
+	_, err := l.b.ask(limited, func(call uint64) machine.Command {
 		return machine.Cancel{Call: call, Caller: l.caller, ID: id, Unused: true}
 	})
 	if err != nil {
-		return lease.Token{}, lease.Errorf(lease.CodeOutcomeUnknown, "request %s was given up (%v) and could not be cancelled: %v; what it may hold is taken back by its ttl", id, context.Cause(ctx), err)
+		return lease.Token{}, lease.Errorf(lease.CodeOutcomeUnknown, "request %s was given up (%w) and could not be cancelled: %v; what it may hold is taken back by its ttl: ask with a new id", id, context.Cause(ctx), err)
 	}
 	return lease.Token{}, context.Cause(ctx)
 }
 
 func (l lender) Renew(ctx context.Context, t lease.Token) (lease.Token, error) {
-	a, err := l.b.ask(ctx, func(call uint64, _ bool) machine.Command {
+	a, err := l.b.ask(ctx, func(call uint64) machine.Command {
 		return machine.Renew{Call: call, Caller: l.caller, Lease: t.LeaseID}
 	})
-	return a.Token, err
+	return own(a.Token), err
 }
 
 func (l lender) Release(ctx context.Context, t lease.Token) error {
-	_, err := l.b.ask(ctx, func(call uint64, _ bool) machine.Command {
+	_, err := l.b.ask(ctx, func(call uint64) machine.Command {
 		return machine.Release{Call: call, Caller: l.caller, Lease: t.LeaseID}
 	})
 	return err
 }
 
 func (l lender) Abandon(ctx context.Context, t lease.Token, reason string) error {
-	_, err := l.b.ask(ctx, func(call uint64, _ bool) machine.Command {
+	_, err := l.b.ask(ctx, func(call uint64) machine.Command {
 		return machine.Abandon{Call: call, Caller: l.caller, Lease: t.LeaseID, Reason: reason}
 	})
 	return err
@@ -115,33 +130,8 @@ func (l lender) Cancel(ctx context.Context, id lease.RequestID) error {
 	if !lease.ValidName(string(id)) {
 		return lease.Errorf(lease.CodeNameInvalid, "cannot cancel: the request id must match [A-Za-z0-9_.:-]{1,128}")
 	}
-	_, err := l.b.ask(ctx, func(call uint64, _ bool) machine.Command {
+	_, err := l.b.ask(ctx, func(call uint64) machine.Command {
 		return machine.Cancel{Call: call, Caller: l.caller, ID: id}
 	})
-	return err
-}
-
-// ask submits a command and waits for its answer.
-func (b *Broker) ask(ctx context.Context, cmd func(call uint64, full bool) machine.Command) (machine.Answer, error) {
-	if ctx.Err() != nil {
-		return machine.Answer{}, context.Cause(ctx)
-	}
-	p, err := b.submit(cmd)
-	if err != nil {
-		return machine.Answer{}, err
-	}
-	select {
-	case a := <-p.answer:
-		return a, orNil(a.Err)
-	case <-ctx.Done():
-		return machine.Answer{}, lease.Errorf(lease.CodeOutcomeUnknown, "the broker was not waited for (%w); what was asked may have happened: repeat it with the same id", context.Cause(ctx))
-	}
-}
-
-// orNil keeps a nil pointer from becoming an error.
-func orNil(err *lease.Error) error {
-	if err == nil {
-		return nil
-	}
 	return err
 }

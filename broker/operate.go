@@ -2,6 +2,8 @@ package broker
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/berth-dev/berth/lease"
 	"github.com/berth-dev/berth/lease/machine"
@@ -9,10 +11,12 @@ import (
 
 // Apply declares all pools and slots of one source. It is checked whole before
 // anything changes; what the source no longer names is removed, or marked
-// while its units are in use. With dryRun it only says what would change.
+// while its units are in use. With dryRun it only says what would change. It
+// keeps nothing of pools.
 func (b *Broker) Apply(ctx context.Context, source lease.Source, pools []lease.PoolSpec, dryRun bool) (lease.Diff, error) {
-	a, err := b.ask(ctx, func(call uint64, full bool) machine.Command {
-		return machine.Apply{Call: call, Source: source, Pools: pools, DryRun: dryRun, StoreFull: full}
+	pools = copySpecs(pools)
+	a, err := b.ask(ctx, func(call uint64) machine.Command {
+		return machine.Apply{Call: call, Source: source, Pools: pools, DryRun: dryRun, StoreFull: b.full.Load()}
 	})
 	if err != nil {
 		return lease.Diff{}, err
@@ -20,13 +24,34 @@ func (b *Broker) Apply(ctx context.Context, source lease.Source, pools []lease.P
 	return *a.Diff, nil
 }
 
-// Status returns what people may see; brief leaves the pools out.
-func (b *Broker) Status(ctx context.Context, brief bool) (lease.Status, error) {
-	a, err := b.ask(ctx, func(call uint64, _ bool) machine.Command { return machine.Show{Call: call, Brief: brief} })
-	if err != nil {
-		return lease.Status{}, err
+// copySpecs returns what an apply may read after its caller has gone.
+func copySpecs(pools []lease.PoolSpec) []lease.PoolSpec {
+	pools = slices.Clone(pools)
+	for i, p := range pools {
+		if p.Settings != nil {
+			settings := *p.Settings
+			settings.Clean = slices.Clone(settings.Clean)
+			pools[i].Settings = &settings
+		}
+		pools[i].Slots = slices.Clone(p.Slots)
+		for j, s := range p.Slots {
+			pools[i].Slots[j].Labels = maps.Clone(s.Labels)
+		}
 	}
-	return *a.Status, nil
+	return pools
+}
+
+// Status returns what people may see; brief leaves the pools out. Its maps and
+// lists must not be changed.
+func (b *Broker) Status(ctx context.Context, brief bool) (lease.Status, error) {
+	a, err := b.ask(ctx, func(call uint64) machine.Command { return machine.Show{Call: call, Brief: brief} })
+	switch {
+	case err == nil:
+		return *a.Status, nil
+	case ctx.Err() != nil:
+		return lease.Status{}, context.Cause(ctx)
+	}
+	return lease.Status{}, err
 }
 
 // Drain stops grants from a slot, or with slot empty from a whole pool. What
@@ -108,10 +133,10 @@ func (b *Broker) Clean(ctx context.Context, c Cleaning) (lease.Token, error) {
 		return lease.Token{}, err
 	}
 	digest, id := r.Body(), lease.NewLeaseID()
-	a, err := b.ask(ctx, func(call uint64, full bool) machine.Command {
+	a, err := b.ask(ctx, func(call uint64) machine.Command {
 		return machine.Clean{
 			Call: call, Caller: lease.Local, ID: r.ID, Digest: digest, Pool: c.Pool, Slot: c.Slot, Lease: c.Lease,
-			TTL: r.TTL, Holder: r.Holder, Note: r.Note, LeaseID: id, StoreFull: full,
+			TTL: r.TTL, Holder: r.Holder, Note: r.Note, LeaseID: id, StoreFull: b.full.Load(),
 		}
 	})
 	return a.Token, err
@@ -119,6 +144,6 @@ func (b *Broker) Clean(ctx context.Context, c Cleaning) (lease.Token, error) {
 
 // order asks for something that has no answer but done or refused.
 func (b *Broker) order(ctx context.Context, cmd func(call uint64) machine.Command) error {
-	_, err := b.ask(ctx, func(call uint64, _ bool) machine.Command { return cmd(call) })
+	_, err := b.ask(ctx, func(call uint64) machine.Command { return cmd(call) })
 	return err
 }

@@ -9,14 +9,14 @@ import (
 )
 
 // Run serves until ctx ends or the store fails. It returns nil after an
-// orderly stop, when everything it has said is durable, and the store's error
-// otherwise; the process goes on. Whoever still waits is told that the
-// outcome is unknown. It may be called once.
+// orderly stop, when everything that had come in is durable, and the store's
+// error otherwise; the process goes on. Whoever still waits is told that the
+// outcome is unknown. It waits for a commit under way, however long the store
+// takes. It may be called once.
 func (b *Broker) Run(ctx context.Context) error {
-	if err := b.begin(); err != nil {
-		return err
+	if b.began.Swap(true) {
+		return lease.Errorf(lease.CodeInternal, "cannot run the broker: Run was called before; open it anew")
 	}
-	defer close(b.stopped)
 	c := newCommitter(b.cfg.Store)
 	defer c.stop()
 	err := b.serve(ctx, c)
@@ -24,69 +24,83 @@ func (b *Broker) Run(ctx context.Context) error {
 	return err
 }
 
-func (b *Broker) begin() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.running {
-		return lease.Errorf(lease.CodeInternal, "cannot run the broker: Run was called before")
-	}
-	b.running = true
-	return nil
-}
-
 // serve is the loop: gather, apply, commit, answer.
 func (b *Broker) serve(ctx context.Context, c *committer) error {
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(observeEvery)
 	defer timer.Stop()
-	var room []command
-	for {
-		got := b.take(room)
-		if err := b.apply(got); err != nil {
+	var got []*call
+	for tick := true; ; {
+		var err error
+		if got, err = b.step(got, tick, timer); err != nil {
 			return err
 		}
-		clear(got)
-		room = got
 		if err := b.commit(c); err != nil {
 			return err
 		}
 		b.deliver()
-		if b.engine.More() {
+		if tick = b.engine.More(); tick {
 			continue
 		}
 		select {
-		case <-b.wake:
+		case <-b.inbox.wake:
 		case err := <-c.done:
 			if err := b.committed(c, err); err != nil {
 				return err
 			}
 		case <-timer.C:
-			wait, err := b.observe()
-			if err != nil {
-				return err
-			}
-			timer.Reset(wait)
+			tick = true
 		case <-ctx.Done():
 			return b.drain(c)
 		}
 	}
 }
 
-// apply runs what came in, and a step of the work that is left.
-func (b *Broker) apply(got []command) error {
-	now := b.now()
-	for _, in := range got {
-		b.open[in.call.id] = in.call
-		if err := b.engine.Do(now, in.cmd(in.call.id, b.full)); err != nil {
+// step takes what came in and applies it, and after it, where one is due, a
+// tick: whatever came before a tick is applied before it. It returns got,
+// emptied, as room for the calls to come.
+func (b *Broker) step(got []*call, tick bool, timer *time.Timer) ([]*call, error) {
+	got, reading := b.inbox.take(got, b.cfg.Reading)
+	now := b.clock.Observe(reading)
+	if err := b.apply(now, got); err != nil {
+		return nil, err
+	}
+	clear(got)
+	if !tick && !b.engine.More() {
+		return got, nil
+	}
+	if err := b.engine.Do(now, machine.Tick{}); err != nil {
+		return nil, err
+	}
+	if now-b.looked >= observeEvery {
+		b.look()
+	}
+	timer.Reset(b.idle())
+	return got, nil
+}
+
+// apply runs the commands that came in.
+func (b *Broker) apply(now time.Duration, got []*call) error {
+	for _, c := range got {
+		c.arrived = now
+		b.open[c.id] = c
+		if err := b.engine.Do(now, c.cmd); err != nil {
 			return err
 		}
-	}
-	if b.engine.More() {
-		return b.engine.Do(now, machine.Tick{})
 	}
 	return nil
 }
 
-// commit starts a commit if the committer is free.
+// idle returns for how long nothing need be looked at where nothing comes in.
+func (b *Broker) idle() time.Duration {
+	due, ok := b.engine.Next()
+	if !ok {
+		return observeEvery
+	}
+	return min(observeEvery, max(due-b.engine.Now(), time.Millisecond))
+}
+
+// commit starts a commit if there is something to commit and the committer is
+// free.
 func (b *Broker) commit(c *committer) error {
 	if c.busy {
 		select {
@@ -100,8 +114,7 @@ func (b *Broker) commit(c *committer) error {
 	}
 	commit, ok, err := b.engine.Seal()
 	if ok {
-		c.busy = true
-		c.todo <- commit
+		c.begin(commit)
 	}
 	return err
 }
@@ -115,46 +128,29 @@ func (b *Broker) committed(c *committer, err error) error {
 	return err
 }
 
-// observe lets time pass and returns when to look again.
-func (b *Broker) observe() (time.Duration, error) {
-	free, err := b.cfg.Store.Free()
-	b.setFull(err == nil && free < Reserve)
-	if err := b.engine.Do(b.now(), machine.Tick{}); err != nil {
-		return 0, err
-	}
-	if due, ok := b.engine.machine.Next(); ok {
-		return min(observeEvery, max(due-b.engine.Now(), time.Millisecond)), nil
-	}
-	return observeEvery, nil
-}
-
-func (b *Broker) setFull(full bool) {
-	if full != b.full {
-		b.full = full
-		b.cfg.Logger.Warn("store space", "full", full, "reserve", Reserve)
-	}
-}
-
 // deliver gives out the answers and events that are ready.
 func (b *Broker) deliver() {
-	for _, a := range b.engine.Ready() {
-		if p := b.open[a.Call]; p != nil {
-			delete(b.open, a.Call)
-			p.answer <- a
+	ready := b.engine.Ready()
+	for i := range ready {
+		if c := b.open[ready[i].Call]; c != nil {
+			delete(b.open, c.id)
+			c.answer <- ready[i]
 		}
 	}
 	b.journal.add(b.engine.Told())
 }
 
-// drain commits what was taken in, so that all of it can be answered.
+// drain takes no more calls and commits what was taken in, so that all of it
+// can be answered.
 func (b *Broker) drain(c *committer) error {
-	if err := b.apply(b.shut(stoppedError())); err != nil {
+	left := b.inbox.close(stoppedError())
+	if err := b.apply(b.now(), left); err != nil {
+		return err
+	}
+	if err := b.carryOn(); err != nil {
 		return err
 	}
 	for {
-		if err := b.carryOn(); err != nil {
-			return err
-		}
 		if err := b.commit(c); err != nil {
 			return err
 		}
@@ -173,17 +169,16 @@ func (b *Broker) finish(err error) {
 	ended := stoppedError()
 	if err != nil {
 		ended = lease.Errorf(lease.CodeOutcomeUnknown, "the broker has stopped because its store failed; what was asked may have happened: repeat it with the same id once the broker runs again")
-		b.cfg.Logger.Error("broker stopped", "err", err)
-	} else {
-		b.cfg.Logger.Info("broker stopped")
 	}
-	for _, in := range b.shut(ended) {
-		b.open[in.call.id] = in.call
+	b.cfg.Logger.Info("broker stopped", "failed", err != nil)
+	for _, c := range b.inbox.close(ended) {
+		b.open[c.id] = c
 	}
-	unknown := lease.Errorf(lease.CodeOutcomeUnknown, "the broker stopped before it could answer; what was asked may have happened: repeat it with the same id")
-	for _, p := range b.open {
-		p.answer <- machine.Answer{Err: unknown}
+	unknown := lease.Errorf(lease.CodeOutcomeUnknown, "the broker stopped before it could answer; what was asked may have happened: repeat it with the same id once the broker runs again")
+	for _, c := range b.open {
+		c.answer <- machine.Answer{Err: unknown}
 	}
+	clear(b.open)
 	b.journal.end(ended)
 }
 
