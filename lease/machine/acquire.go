@@ -47,20 +47,19 @@ func (c Acquire) run(m *Machine) {
 
 // acquireSession checks the request against its session, if it has one.
 func (m *Machine) acquireSession(c Acquire) bool {
-	if c.Session == "" {
+	s, serial := m.sessionOf(c.Caller, c.Request.ID)
+	switch {
+	case s == nil && c.Session == "":
 		return true
-	}
-	if c.Request.ID != lease.RequestID(c.Session+":"+strconv.FormatUint(c.Serial, 10)) {
+	case c.Session != "" && c.Request.ID != sessionID(c.Session, c.Serial):
 		m.refuse(c.Call, lease.CodeRequestInvalid, "cannot accept request %s: its id must be the session's id, a colon and its number", c.Request.ID.Ref())
 		return false
-	}
-	s := m.sessions[sessionKey{c.Caller, c.Session}]
-	if s == nil {
+	case s == nil:
 		m.refuse(c.Call, lease.CodeSessionUnknown, "cannot accept request %s: the broker does not know its session; open a new session and ask with a new id", c.Request.ID.Ref())
 		return false
 	}
 	m.raiseMark(s, c.Mark)
-	if c.Serial < s.Mark {
+	if serial < s.Mark {
 		m.refuse(c.Call, lease.CodeFinished, "cannot grant request %s: its session has finished with every number below %d", c.Request.ID.Ref(), s.Mark)
 		return false
 	}
@@ -342,7 +341,7 @@ func (m *Machine) token(e *entry, arrived time.Duration) lease.Token {
 	}
 	for i, p := range l.Parts {
 		s := e.slots[i]
-		t.Slots[i] = lease.GrantedSlot{Pool: p.Pool, ID: p.Slot, Units: p.Units, Whole: p.Units >= s.Capacity, Labels: s.Labels, Handover: p.Terms.Handover}
+		t.Slots[i] = lease.GrantedSlot{Pool: p.Pool, ID: p.Slot, Units: p.Units, Whole: s.whole(p.Units), Labels: s.Labels, Handover: p.Terms.Handover}
 	}
 	return t
 }

@@ -83,24 +83,29 @@ func (m *Machine) hush(s sleeper) {
 	}
 }
 
+// looks is how many alarms one step looks at. Most are set anew, for what
+// they stand for has been renewed.
+const looks = 1024
+
 // ring lets all that is due happen, as far as there is room. It reports
 // whether it got through.
 func (m *Machine) ring() bool {
-	for len(m.alarms.heap) > 0 {
-		s := m.alarms.heap[0]
-		if s.alarm().at > m.now {
+	rings := 0
+	for range looks {
+		if len(m.alarms.heap) == 0 || m.alarms.heap[0].alarm().at > m.now {
 			return true
 		}
-		if !m.room() {
+		if !m.room() || rings >= m.cfg.StepChanges {
 			return false
 		}
-		heap.Pop(&m.alarms)
+		s := heap.Pop(&m.alarms).(sleeper)
 		if s.due(m) <= m.now {
 			s.ring(m)
+			rings++
 		}
 		m.wake(s)
 	}
-	return true
+	return false
 }
 
 // Next returns when time alone changes something next, in broker time. It may

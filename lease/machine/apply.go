@@ -161,12 +161,12 @@ func (m *Machine) setPool(a *applying, name string, source lease.Source, setting
 
 func (m *Machine) planSlot(a *applying, poolName string, p *pool, spec lease.SlotSpec) *lease.Error {
 	what := "cannot apply: slot " + poolName + "/" + clip(spec.ID)
-	spec.Capacity = max(spec.Capacity, 1)
+	spec.Capacity = orOne(spec.Capacity)
 	spec.Labels = maps.Clone(spec.Labels)
 	if !lease.ValidName(spec.ID) {
 		return lease.Errorf(lease.CodeNameInvalid, "%s: the id must match [A-Za-z0-9_.:-]{1,128}", what)
 	}
-	if spec.Capacity > lease.MaxUnits {
+	if spec.Capacity < 1 || spec.Capacity > lease.MaxUnits {
 		return lease.Errorf(lease.CodePoolsInvalid, "%s: %d units; give 1 to %d", what, spec.Capacity, int64(lease.MaxUnits))
 	}
 	if err := lease.CheckLabels(what, spec.Labels); err != nil {
@@ -190,6 +190,13 @@ func (m *Machine) planSlot(a *applying, poolName string, p *pool, spec lease.Slo
 	return nil
 }
 
+func orOne(n int64) int64 {
+	if n == 0 {
+		return 1
+	}
+	return n
+}
+
 func (m *Machine) setSlot(a *applying, poolName string, spec lease.SlotSpec) {
 	p, ok := m.pools.Get(poolName)
 	if !ok {
@@ -198,7 +205,8 @@ func (m *Machine) setSlot(a *applying, poolName string, spec lease.SlotSpec) {
 	a.touched[p] = true
 	s, ok := p.slots.Get(spec.ID)
 	if !ok {
-		s = &slot{Slot: lease.Slot{Pool: poolName, ID: spec.ID, Source: a.Source}, pool: p}
+		// It counts as unused from now on, also if it was here before.
+		s = &slot{Slot: lease.Slot{Pool: poolName, ID: spec.ID, Source: a.Source, Freed: m.now}, pool: p, freed: m.now}
 		p.slots.Set(spec.ID, s)
 	}
 	p.readmit(s, func() { s.Labels, s.Capacity, s.Removing = spec.Labels, spec.Capacity, false })

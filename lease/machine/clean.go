@@ -34,7 +34,7 @@ func (c Clean) run(m *Machine) {
 		return
 	}
 	of, i := m.partOn(c.Call, c.Pool, c.Slot, c.Lease)
-	if of == nil {
+	if of == nil || !m.cleanerTTL(c, of.slots[i].pool) {
 		return
 	}
 	if why := m.uncleanable(of, i); why != "" {
@@ -58,6 +58,15 @@ func (m *Machine) uncleanable(of *entry, i int) string {
 	return ""
 }
 
+// cleanerTTL refuses a cleaner's ttl that is outside the pool's bounds.
+func (m *Machine) cleanerTTL(c Clean, p *pool) bool {
+	if c.TTL == 0 || c.TTL >= lease.MinTTL && c.TTL <= p.Settings.MaxTTL {
+		return true
+	}
+	m.refuse(c.Call, lease.CodeTTLOutOfRange, "cannot clean slot %s/%s: ttl: give %v to %v, not %v", c.Pool, c.Slot, lease.MinTTL, p.Settings.MaxTTL, c.TTL)
+	return false
+}
+
 // takeOver gives quarantined units to a cleaner.
 func (m *Machine) takeOver(of *entry, i int, c Clean) {
 	p, s := &of.Lease.Parts[i], of.slots[i]
@@ -72,7 +81,7 @@ func (m *Machine) takeOver(of *entry, i int, c Clean) {
 	e.slots = []*slot{s}
 	s.guests = append(s.guests, e)
 	m.hold(e, &lease.Lease{
-		ID: c.LeaseID, TTL: min(ttl, s.pool.Settings.MaxTTL), Granted: m.now, Holder: c.Holder, Note: c.Note,
+		ID: c.LeaseID, TTL: ttl, Granted: m.now, Holder: c.Holder, Note: c.Note,
 		Parts:  []lease.Part{{Pool: p.Pool, Slot: p.Slot, Units: p.Units, Terms: cleanerTerms(p.Terms), State: lease.PartHeld}},
 		Cleans: &lease.CleanOf{Number: of.Number, Part: i},
 	})
@@ -107,13 +116,14 @@ func (m *Machine) endCleaning(e *entry) {
 	m.save(of)
 	if e.End == lease.EndReleased {
 		m.freeProved(of, i, lease.ProofCleaned.String())
-	} else {
-		p.Cleanable = e.Lease.Promised + delay(p.Terms)
-		if e.rebooted(m) {
-			p.Cleanable = m.now
-		}
+		m.settleParts(of)
+		return
 	}
+	p.Cleanable = e.Lease.Promised + delay(p.Terms)
 	m.settleParts(of)
+	if e.rebooted(m) {
+		m.cleanerStopped(e)
+	}
 }
 
 // cleaned returns the entry and part that a cleaner took over, or nil where
@@ -127,15 +137,18 @@ func (m *Machine) cleaned(e *entry) (*entry, int) {
 }
 
 // cleanerStopped takes in that an ended cleaner has surely stopped: the next
-// may begin.
+// may begin, and what is known of the holder before it counts again.
 func (m *Machine) cleanerStopped(e *entry) {
 	of, i := m.cleaned(e)
-	if of == nil {
+	if of == nil || of.Lease.Parts[i].State != lease.PartQuarantined {
 		return
 	}
 	p := &of.Lease.Parts[i]
-	if p.State == lease.PartQuarantined && p.Cleanable > m.now {
-		p.Cleanable = m.now
-		m.save(of)
+	p.Cleaner, p.Cleanable = 0, min(p.Cleanable, m.now)
+	of.cleaners[i] = nil
+	m.save(of)
+	if of.rebooted(m) {
+		m.prove(of, i, lease.ProofBoot)
 	}
+	m.settleParts(of)
 }

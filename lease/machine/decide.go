@@ -33,7 +33,7 @@ func (m *Machine) touchPool(p *pool) {
 // carryOn does left work as far as there is room.
 func (m *Machine) carryOn() {
 	done := m.doJobs() && m.doApplies() && m.judge() && m.decide() && m.answerFresh() && m.forget()
-	m.fx.More = !done || m.work.late
+	m.fx.More = !done || m.work.late || len(m.work.jobs) > 0
 }
 
 // doJobs runs the small changes.
@@ -119,7 +119,7 @@ func (m *Machine) decideIn(pools []*pool) bool {
 		if !m.room() {
 			return false
 		}
-		if e.listening() {
+		if e.called() {
 			m.grant(e, picks)
 		} else {
 			m.reserve(e, picks)

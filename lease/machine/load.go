@@ -68,6 +68,9 @@ func (l *loader) slots(record any) error {
 	s := &slot{Slot: *r, pool: p, freed: r.Freed}
 	p.slots.Set(r.ID, s)
 	p.readmit(s, func() {})
+	if s.SettleUntil != 0 {
+		l.m.alarms.live++
+	}
 	return nil
 }
 
@@ -163,7 +166,7 @@ func (l *loader) tie() error {
 		m.settled.push(e)
 		m.retained++
 		if e.session != nil {
-			e.session.live.Delete(e.serial)
+			e.session.live--
 			e.session.ended.Set(e.serial, e)
 		}
 		l.freed(e)
@@ -174,9 +177,6 @@ func (l *loader) tie() error {
 	})
 	for _, e := range m.requests {
 		l.cleaner(e)
-	}
-	for _, s := range m.sessions {
-		s.left = m.now
 	}
 	return nil
 }
@@ -205,7 +205,8 @@ func (l *loader) cleaner(e *entry) {
 
 // Restart begins a broker's serving. Fence is unix time in microseconds. With
 // Settle, after a restore, no unit is granted before every lease that the
-// records may not show has surely ended.
+// records may not show has surely ended. Should the process end before the
+// work that this leaves is durable, the next must settle again.
 type Restart struct {
 	Fence  uint64
 	Settle bool
@@ -218,18 +219,48 @@ func (c Restart) run(m *Machine) {
 	m.starts = append(m.starts, began)
 	m.put(began)
 	m.tellPlace(EventStarted, "", "", "", "")
-	if c.Settle {
-		m.settleAll()
-	}
+	m.pools.Scan(func(_ string, p *pool) bool {
+		m.resumePool(p, c.Settle)
+		return true
+	})
 	for _, e := range m.entriesInOrder() {
 		m.resume(e)
 	}
 	m.pruneStarts()
 	for _, s := range m.sessionsInOrder() {
-		s.left = m.now
+		s.idle = m.now
 		m.finish(s)
 		m.wake(s)
 	}
+}
+
+// resumePool takes up what the process before may have left undone: slots to
+// drop, waiters to judge after an apply, slots that settle.
+func (m *Machine) resumePool(p *pool, settle bool) {
+	h := p.Settings.Handover
+	until := m.now + p.Settings.MaxTTL + max(h.Delay(), h.Max)
+	p.slots.Scan(func(_ string, s *slot) bool {
+		if settle {
+			m.keepBack(s, until)
+		}
+		m.dropIdle(s)
+		m.wake(s)
+		return true
+	})
+	m.work.jobs = append(m.work.jobs, func() { m.dropEmpty(p) })
+	m.doom(p)
+	m.touchPool(p)
+}
+
+// keepBack keeps a slot from being granted until its pool's longest lease and
+// handover are over.
+func (m *Machine) keepBack(s *slot, until time.Duration) {
+	if s.SettleUntil == 0 {
+		m.alarms.live++
+	}
+	s.SettleUntil = max(s.SettleUntil, until)
+	s.reindex()
+	m.work.jobs = append(m.work.jobs, func() { m.put(&s.Slot) })
 }
 
 // resume gives a live lease one full TTL, unless an earlier start gave it one
@@ -272,22 +303,6 @@ func (m *Machine) pruneStarts() {
 	}
 }
 
-// settleAll keeps every slot back until its pool's longest lease and handover
-// are over.
-func (m *Machine) settleAll() {
-	m.pools.Scan(func(_ string, p *pool) bool {
-		h := p.Settings.Handover
-		until := m.now + p.Settings.MaxTTL + max(h.Delay(), h.Max)
-		p.slots.Scan(func(_ string, s *slot) bool {
-			s.SettleUntil = until
-			s.reindex()
-			m.work.jobs = append(m.work.jobs, func() { m.put(&s.Slot); m.wake(s) })
-			return true
-		})
-		return true
-	})
-}
-
 func (m *Machine) entriesInOrder() []*entry {
 	all := make([]*entry, 0, len(m.requests))
 	for _, e := range m.requests {
@@ -295,7 +310,7 @@ func (m *Machine) entriesInOrder() []*entry {
 			all = append(all, e)
 		}
 	}
-	slices.SortFunc(all, func(a, b *entry) int { return cmp.Compare(a.Number, b.Number) })
+	slices.SortFunc(all, byNumber)
 	return all
 }
 

@@ -99,7 +99,7 @@ func (p *pool) dropView(i int) {
 
 // dropEmpty removes a pool that is to go and has no slot left.
 func (m *Machine) dropEmpty(p *pool) {
-	if !p.Removing || p.slots.Len() > 0 || p.queued.Len() > 0 {
+	if at, _ := m.pools.Get(p.Name); at != p || !p.Removing || p.slots.Len() > 0 || p.queued.Len() > 0 {
 		return
 	}
 	m.pools.Delete(p.Name)

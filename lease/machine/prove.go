@@ -1,6 +1,10 @@
 package machine
 
-import "github.com/berth-dev/berth/lease"
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/lease"
+)
 
 // ProveBoot is an agent's report of its machine's boot id. A new one proves
 // that work which began under the old one has stopped.
@@ -33,7 +37,7 @@ func (c ProveBoot) run(m *Machine) {
 // few a step.
 func (m *Machine) proveRebooted(machine string) {
 	m.quarantine.Scan(func(_ uint64, e *entry) bool {
-		for _, of := range append([]*entry{e}, e.cleaners...) {
+		for _, of := range append(slices.Clone(e.cleaners), e) {
 			if of != nil && of.Lease.Holder.Machine == machine {
 				m.work.jobs = append(m.work.jobs, func() { m.proveReboot(of) })
 			}

@@ -80,26 +80,30 @@ func (m *Machine) stopped(e *entry, why string) {
 	m.settleParts(e)
 }
 
-func (m *Machine) stoppedPart(e *entry, i int, why string) {
+// stoppedPart reports whether that changed anything for one part. Once a
+// cleaner has had the units, only what is known of that cleaner counts.
+func (m *Machine) stoppedPart(e *entry, i int, why string) bool {
 	p := &e.Lease.Parts[i]
 	switch {
-	case p.State == lease.PartQuarantined && !p.Terms.Clean:
+	case p.State != lease.PartQuarantined || p.Cleaner != 0:
+		return false
+	case !p.Terms.Clean:
 		m.freeProved(e, i, why)
-	case p.State == lease.PartQuarantined && p.Cleaner == 0 && p.Cleanable > m.now:
+	case p.Cleanable > m.now:
 		p.Cleanable = m.now
 		m.save(e)
 	}
+	return true
 }
 
 // prove takes in a proof that a pool may or may not accept. In a pool with a
 // cleaning step it only lets cleaning begin.
 func (m *Machine) prove(e *entry, i int, proof lease.Proofs) bool {
 	t := e.Lease.Parts[i].Terms
-	if e.Lease.Parts[i].State != lease.PartQuarantined || t.Handover.Proofs != 0 && t.Handover.Proofs&proof == 0 {
+	if t.Handover.Proofs != 0 && t.Handover.Proofs&proof == 0 {
 		return false
 	}
-	m.stoppedPart(e, i, proof.String())
-	return true
+	return m.stoppedPart(e, i, proof.String())
 }
 
 // rebooted reports whether the holder's machine has booted anew since the

@@ -101,6 +101,9 @@ func (m *Machine) enqueue(e *entry, sh *shape) {
 	for _, p := range sh.pools {
 		p.queued.Set(e)
 	}
+	if e.session != nil {
+		e.session.waiting.Set(e.serial, e)
+	}
 }
 
 // dequeue takes the waiter out of every queue; what was kept for it is free.
@@ -117,6 +120,9 @@ func (m *Machine) dequeue(e *entry) {
 	}
 	for _, p := range sh.pools {
 		m.dropEmpty(p)
+	}
+	if e.session != nil {
+		e.session.waiting.Delete(e.serial)
 	}
 	m.alarms.live--
 	e.wait = nil
@@ -185,10 +191,14 @@ func (m *Machine) unreserve(e *entry) {
 	}
 }
 
-// listening reports whether somebody would hear of a grant now.
+// listening reports whether somebody listens for the waiter: by a call, or by
+// a connection of its session.
 func (e *entry) listening() bool {
-	return len(e.wait.calls) > 0 || e.session != nil && e.session.open > 0
+	return e.called() || e.session != nil && e.session.open > 0
 }
+
+// called reports whether a call is open that a grant would answer.
+func (e *entry) called() bool { return len(e.wait.calls) > 0 }
 
 // attend brings the waiter's presence up to date.
 func (m *Machine) attend(e *entry) {

@@ -63,9 +63,6 @@ type Cancel struct {
 	// Unused says that the token was never handed out: before any renewal the
 	// units are free at once.
 	Unused bool
-	// Session and Serial are as in Acquire.
-	Session string
-	Serial  uint64
 }
 
 func (c Cancel) run(m *Machine) {
@@ -101,8 +98,7 @@ func (m *Machine) cancelLease(e *entry, unused bool) {
 
 // cancelUnheard remembers the cancel of a request that has not come yet.
 func (m *Machine) cancelUnheard(c Cancel) {
-	s := m.sessions[sessionKey{c.Caller, c.Session}]
-	if c.Session != "" && (s == nil || c.Serial < s.Mark) {
+	if s, serial := m.sessionOf(c.Caller, c.ID); s != nil && serial < s.Mark {
 		// Such a request is refused for good already.
 		m.answer(Answer{Call: c.Call})
 		return

@@ -66,31 +66,36 @@ func (e *entry) heldDue() time.Duration {
 	if e.Lease.HoldUntil > 0 {
 		at = min(at, e.Lease.HoldUntil)
 	}
-	if stall, _ := e.stall(); stall > 0 && !e.held.stalled {
-		at = min(at, e.held.progress+stall)
+	shown, revoked := e.stall()
+	if shown > 0 && !e.held.stalled {
+		at = min(at, e.held.progress+shown)
+	}
+	if revoked > 0 {
+		at = min(at, e.held.progress+revoked)
 	}
 	return at
 }
 
-// stall returns the shortest stall_after of the lease's pools and whether it
-// revokes.
-func (e *entry) stall() (after time.Duration, revokes bool) {
+// stall returns how long the holder may report no progress before its lease
+// is shown as stalled, and before it is revoked; 0 is for ever.
+func (e *entry) stall() (shown, revoked time.Duration) {
 	for _, p := range e.Lease.Parts {
-		if s := p.Terms.StallAfter; s > 0 && (after == 0 || s < after) {
-			after, revokes = s, p.Terms.StallRevokes
+		shown = least(shown, p.Terms.StallAfter)
+		if p.Terms.StallRevokes {
+			revoked = least(revoked, p.Terms.StallAfter)
 		}
 	}
-	return after, revokes
+	return shown, revoked
 }
 
 // ringHeld ends a lease whose time is over, or shows it as stalled.
 func (m *Machine) ringHeld(e *entry) {
-	switch stall, revokes := e.stall(); {
+	switch _, stall := e.stall(); {
 	case e.Lease.HoldUntil > 0 && m.now >= e.Lease.HoldUntil && e.held.expires >= e.Lease.HoldUntil:
 		m.revoke(e, codeMaxHold, "its longest hold is over")
 	case m.now >= e.held.expires:
 		m.endLease(e, lease.EndExpired)
-	case revokes && m.now >= e.held.progress+stall:
+	case stall > 0 && m.now >= e.held.progress+stall:
 		m.revoke(e, codeStalled, "it reported no progress for "+stall.String())
 	default:
 		e.held.stalled = true

@@ -40,11 +40,19 @@ func (m *Machine) forgetEntry(e *entry) {
 	}
 	delete(m.requests, requestKey{e.Caller, e.ID})
 	if e.Lease != nil {
-		delete(m.leases, e.Lease.ID)
-		m.keepFreed(e)
+		m.forgetLease(e)
 	}
 	m.del(&e.Entry)
 	e.touched = m.step
+}
+
+func (m *Machine) forgetLease(e *entry) {
+	delete(m.leases, e.Lease.ID)
+	if e.Lease.Cleans == nil {
+		m.keepFreed(e)
+	} else if of, i := m.cleaned(e); of != nil {
+		of.cleaners[i] = nil
+	}
 }
 
 func (m *Machine) keepFreed(e *entry) {

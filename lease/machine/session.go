@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,14 +15,18 @@ import (
 // finished and forgotten, which keeps the memory of ended requests small.
 type session struct {
 	lease.Session
-	// open counts its connections; left is when the last one closed.
+	// open counts its connections.
 	open int
-	left time.Duration
-	// live are its requests that have not ended, ended those that have, by
-	// serial.
-	live, ended btree.Map[uint64, *entry]
-	clock       alarm
-	gone        bool
+	// live counts its requests whose last unit is not free, idle is since when
+	// there is neither such a request nor a connection.
+	live int
+	idle time.Duration
+	// waiting are its waiters, ended its requests that may be forgotten.
+	waiting, ended btree.Map[uint64, *entry]
+	// finishing says that a job is about to finish what is below the mark.
+	finishing bool
+	gone      bool
+	clock     alarm
 }
 
 type sessionKey struct {
@@ -29,14 +34,34 @@ type sessionKey struct {
 	id     string
 }
 
+// sessionID is the id of a session's request.
+func sessionID(session string, serial uint64) lease.RequestID {
+	return lease.RequestID(session + ":" + strconv.FormatUint(serial, 10))
+}
+
+// sessionOf returns the session whose request the id is, and its number there,
+// or nil if the broker knows no such session.
+func (m *Machine) sessionOf(caller lease.Caller, id lease.RequestID) (*session, uint64) {
+	i := strings.LastIndexByte(string(id), ':')
+	if i < 0 {
+		return nil, 0
+	}
+	s := m.sessions[sessionKey{caller, string(id[:i])}]
+	serial, err := strconv.ParseUint(string(id[i+1:]), 10, 64)
+	if s == nil || err != nil || sessionID(s.ID, serial) != id {
+		return nil, 0
+	}
+	return s, serial
+}
+
 func (s *session) alarm() *alarm { return &s.clock }
 
 // due is when a session that nobody uses is forgotten.
 func (s *session) due(m *Machine) time.Duration {
-	if s.gone || s.open > 0 || s.live.Len() > 0 {
+	if s.gone || s.open > 0 || s.live > 0 {
 		return never
 	}
-	return s.left + m.cfg.Retention
+	return s.idle + m.cfg.Retention
 }
 
 func (s *session) ring(m *Machine) {
@@ -101,17 +126,15 @@ func (c Leave) run(m *Machine) {
 	if e == nil || e.wait == nil {
 		return
 	}
-	w := e.wait
-	for i := range w.calls {
-		if w.calls[i].id == c.Call {
-			w.calls = append(w.calls[:i], w.calls[i+1:]...)
-			break
-		}
+	i := slices.IndexFunc(e.wait.calls, func(o call) bool { return o.id == c.Call })
+	if i < 0 {
+		return // it was answered: that it ended breaks nothing
 	}
+	e.wait.calls = slices.Delete(e.wait.calls, i, i+1)
 	m.leftAlone(e)
 }
 
-// leftAlone ends a waiter's presence with its last call.
+// leftAlone ends a waiter's presence if nobody listens any more.
 func (m *Machine) leftAlone(e *entry) {
 	if !e.listening() {
 		e.wait.grace = 0
@@ -127,53 +150,37 @@ func (m *Machine) leaveSession(c Leave) {
 	if s.open--; s.open > 0 {
 		return
 	}
-	s.left = m.now
-	s.live.Scan(func(_ uint64, e *entry) bool {
-		if e.wait != nil {
-			m.leftAlone(e)
-		}
+	s.idle = m.now
+	s.waiting.Scan(func(_ uint64, e *entry) bool {
+		m.leftAlone(e)
 		return true
 	})
 	m.wake(s)
 }
 
-// attendAll brings the presence of a session's waiters up to date; what was
-// reserved for them is decided anew.
+// attendAll brings the presence of a session's waiters up to date.
 func (m *Machine) attendAll(s *session) {
-	s.live.Scan(func(_ uint64, e *entry) bool {
-		if e.wait == nil {
-			return true
-		}
+	s.waiting.Scan(func(_ uint64, e *entry) bool {
 		m.attend(e)
-		for _, p := range e.wait.shape.pools {
-			m.touchPool(p)
-		}
 		return true
 	})
 }
 
 // joinSession ties an entry to the session that its id tells.
 func (m *Machine) joinSession(e *entry) {
-	i := strings.LastIndexByte(string(e.ID), ':')
-	if i < 0 {
-		return
+	if e.session, e.serial = m.sessionOf(e.Caller, e.ID); e.session != nil {
+		e.session.live++
 	}
-	serial, err := strconv.ParseUint(string(e.ID[i+1:]), 10, 64)
-	s := m.sessions[sessionKey{e.Caller, string(e.ID[:i])}]
-	if err != nil || s == nil {
-		return
-	}
-	e.session, e.serial = s, serial
-	s.live.Set(serial, e)
 }
 
-// endInSession moves an ended entry to its session's finished side.
+// endInSession moves a settled entry to its session's finished side.
 func (m *Machine) endInSession(e *entry) {
 	s := e.session
 	if s == nil {
 		return
 	}
-	s.live.Delete(e.serial)
+	s.live--
+	s.idle = m.now
 	s.ended.Set(e.serial, e)
 	m.finish(s)
 	m.wake(s)
@@ -189,18 +196,30 @@ func (m *Machine) raiseMark(s *session, mark uint64) {
 	m.finish(s)
 }
 
-// finish forgets what ended below the mark.
+// finish ends the waiters below the mark, whom nobody will ask for, and
+// forgets what has ended there.
 func (m *Machine) finish(s *session) {
-	if serial, _, ok := s.ended.Min(); !ok || serial >= s.Mark {
+	if s.finishing || s.below(&s.waiting) == nil && s.below(&s.ended) == nil {
 		return
 	}
+	s.finishing = true
 	m.work.jobs = append(m.work.jobs, func() { m.finishOne(s) })
 }
 
 func (m *Machine) finishOne(s *session) {
-	if serial, e, ok := s.ended.Min(); ok && serial < s.Mark {
-		s.ended.Delete(serial)
+	if e := s.below(&s.waiting); e != nil {
+		m.endWaiting(e, lease.EndFinished)
+	} else if e := s.below(&s.ended); e != nil {
 		m.forgetEntry(e)
-		m.finish(s)
 	}
+	s.finishing = false
+	m.finish(s)
+}
+
+// below returns the first request below the mark, or nil.
+func (s *session) below(requests *btree.Map[uint64, *entry]) *entry {
+	if serial, e, ok := requests.Min(); ok && serial < s.Mark {
+		return e
+	}
+	return nil
 }

@@ -1,6 +1,9 @@
 package machine
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/berth-dev/berth/lease"
 )
 
@@ -59,7 +62,7 @@ func (m *Machine) slotStatus(s *slot, sum *lease.Status, ps *lease.PoolStatus) l
 	st := lease.SlotStatus{ID: s.ID, State: s.state(), Labels: s.Labels, Source: s.Source, Capacity: s.Capacity, Why: s.Unhealthy}
 	ps.Units += s.Capacity
 	quarantined, stuck := false, false
-	for _, e := range s.guests {
+	for _, e := range slices.SortedFunc(slices.Values(s.guests), byNumber) {
 		for i, own := range e.slots {
 			if own != s || e.Lease.Parts[i].State == lease.PartFree {
 				continue
@@ -84,6 +87,8 @@ func (m *Machine) slotStatus(s *slot, sum *lease.Status, ps *lease.PoolStatus) l
 	}
 	return st
 }
+
+func byNumber(a, b *entry) int { return cmp.Compare(a.Number, b.Number) }
 
 func (m *Machine) leaseStatus(e *entry, i int) lease.LeaseStatus {
 	l, p := e.Lease, &e.Lease.Parts[i]

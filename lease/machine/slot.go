@@ -44,6 +44,10 @@ func (s *slot) spare() int64 {
 	return max(0, s.Capacity-s.used-s.reserved)
 }
 
+// whole reports whether these units, which a lease has, are all there is to
+// have: then nobody else's fence is about, also after a change of capacity.
+func (s *slot) whole(units int64) bool { return units >= s.Capacity && units == s.used }
+
 // reindex brings the views up to date with the slot.
 func (s *slot) reindex() {
 	key := slotKey{s.spare(), s.freed}
@@ -73,9 +77,20 @@ func (m *Machine) vacate(s *slot, e *entry, units int64) {
 	s.freed, s.last = m.now, e
 	s.reindex()
 	m.touchPool(s.pool)
-	if s.Removing && s.used == 0 {
-		m.dropSlot(s)
+	m.dropIdle(s)
+}
+
+// dropIdle removes a slot that is marked for removal, once nothing of it is in
+// use: as a job of its own, for one lease may empty many slots.
+func (m *Machine) dropIdle(s *slot) {
+	if !s.Removing || s.used > 0 {
+		return
 	}
+	m.work.jobs = append(m.work.jobs, func() {
+		if at, _ := s.pool.slots.Get(s.ID); at == s && s.Removing && s.used == 0 {
+			m.dropSlot(s)
+		}
+	})
 }
 
 // leave forgets that the entry has units here.
@@ -85,15 +100,17 @@ func (s *slot) leave(e *entry) {
 	}
 }
 
-// dropSlot removes an empty slot for good, and its pool with the last one if
+// dropSlot removes an empty slot, which is marked for that, for good, and its pool with the last one if
 // that is to go.
 func (m *Machine) dropSlot(s *slot) {
 	for _, v := range s.views {
 		v.remove(s)
-		v.count(s.Capacity, -1)
 	}
 	s.views = nil
-	m.hush(s)
+	if s.SettleUntil != 0 {
+		m.alarms.live--
+		m.hush(s)
+	}
 	s.pool.slots.Delete(s.ID)
 	m.del(&s.Slot)
 	m.tellPlace(EventSlot, s.Pool, s.ID, "removed", "")
@@ -115,6 +132,8 @@ func (s *slot) alarm() *alarm { return &s.clock }
 // settleSlot ends the time that a restore keeps the slot back.
 func (m *Machine) settleSlot(s *slot) {
 	s.SettleUntil = 0
+	m.alarms.live--
+	m.hush(s)
 	m.put(&s.Slot)
 	m.reopened(s, "settled")
 }
