@@ -65,7 +65,7 @@ func (d *faultyDisk) Open() (store.Store, error) {
 		d.now = &faultyRun{mem: d.mem}
 		d.now.start(d.arm)
 	}
-	return asStore(Open("data/store", Config{FS: faultyFS{errorfs.Wrap(d.mem, d.now), d.now}, memTable: 48 << 10}))
+	return asStore(Open("data/store", Config{FS: faultyFS{errorfs.Wrap(d.mem, d.now), d.now}, memTable: 24 << 10}))
 }
 
 func (d *faultyDisk) Fail(f storetest.Fault) {

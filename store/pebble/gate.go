@@ -17,7 +17,8 @@ import (
 
 // gate is the file system Pebble writes through. It is open until the first
 // write to a file fails; from then on nobody who writes gets through, and
-// nobody comes back: the package comment says why. Reads always pass.
+// nobody comes back: the package comment says why. Reads pass, with the
+// exceptions said below.
 type gate struct {
 	vfs.FS
 	failed chan struct{} // closed by the first failure
@@ -148,7 +149,11 @@ func (g *gate) open(op, name string, do func() (vfs.File, error)) (vfs.File, err
 
 // Create implements vfs.FS.
 func (g *gate) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	return g.open("create", name, func() (vfs.File, error) { return g.FS.Create(name, category) })
+	f, err := g.open("create", name, func() (vfs.File, error) { return g.FS.Create(name, category) })
+	if err != nil {
+		return nil, err
+	}
+	return &created{File: f, gate: g, dir: g.FS.PathDir(name)}, nil
 }
 
 // OpenReadWrite implements vfs.FS.
@@ -169,11 +174,18 @@ func (g *gate) ReuseForWrite(
 
 // OpenDir implements vfs.FS. A directory is opened to be synced.
 func (g *gate) OpenDir(name string) (vfs.File, error) {
-	f, err := g.FS.OpenDir(name)
-	if err != nil {
-		return nil, err
-	}
-	return &file{File: f, gate: g, name: name}, nil
+	return g.open("open", name, func() (vfs.File, error) { return g.FS.OpenDir(name) })
+}
+
+// List implements vfs.FS. It is gated although it only reads: the last thing
+// that Open does is to list the directory, and if that fails Pebble closes what
+// a compaction it has begun still uses, which ends the process.
+func (g *gate) List(dir string) (names []string, err error) {
+	err = g.pass("list", dir, func() (err error) {
+		names, err = g.FS.List(dir)
+		return err
+	})
+	return names, err
 }
 
 // Link implements vfs.FS.
@@ -236,6 +248,28 @@ func heldElsewhere(err error) bool {
 	errno, ok := errors.AsType[syscall.Errno](err)
 	return !ok || errno == syscall.EAGAIN || errno == syscall.EACCES ||
 		runtime.GOOS == "windows" && errno == sharingViolation
+}
+
+// created is a file that is new in its directory.
+type created struct {
+	vfs.File
+	gate *gate
+	dir  string
+}
+
+// Sync implements vfs.File. It syncs the directory too: Pebble syncs a new
+// manifest, then makes the marker that names it, then syncs the directory. A
+// file system may keep the marker and not the manifest when the power goes
+// just before that, and the store could not be opened.
+func (f *created) Sync() error {
+	if err := f.File.Sync(); err != nil {
+		return err
+	}
+	dir, err := f.gate.OpenDir(f.dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // file is a file or directory opened through the gate for writing.

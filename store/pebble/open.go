@@ -87,6 +87,11 @@ func open(dir string, cfg Config, g *gate) (*pebble.DB, uint64, error) {
 		return nil, 0, err
 	}
 	seq, err := lastCommit(dir, db)
+	if err == nil && seq == 0 {
+		// A new database begins its first log in Pebble's oldest format, in
+		// which damage looks like the end. This begins another.
+		err = db.Flush()
+	}
 	if err != nil {
 		return nil, 0, errors.Join(err, db.Close())
 	}
@@ -116,7 +121,7 @@ func options(cfg Config, g *gate) *pebble.Options {
 	}
 	opts := &pebble.Options{
 		FS:                  g,
-		FormatMajorVersion:  pebble.FormatWALSyncChunks, // tells a torn end of the log from damage
+		FormatMajorVersion:  pebble.FormatWALSyncChunks, // finds damage in the log, but for its last 32 KiB
 		MemTableSize:        memTable,
 		CacheSize:           blockCache,
 		MaxManifestFileSize: 1 << 20,
@@ -130,6 +135,7 @@ func options(cfg Config, g *gate) *pebble.Options {
 	}
 	opts.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionNone })
 	opts.Experimental.ReadSamplingMultiplier = -1
+	opts.Experimental.FileCacheShards = 1
 	return opts
 }
 

@@ -1,8 +1,11 @@
 // Package pebble is the store on a local disk: one directory, one process, one
 // Pebble database.
 //
-// What it does not give: a second process that reads beside the first, and
-// safety from a disk that says it has synced and has not.
+// What it does not give: a second process that reads beside the first; safety
+// from a disk that says it has synced and has not; and notice of every damage:
+// checksums find it in the tables and in the log, but in the last 32 KiB of the
+// log or of the list of tables it looks like the end that a loss of power
+// leaves, and what was committed after it is gone without an error.
 //
 // Layout: a pair is kept under its key with a 'd' before it. The one key
 // "c" holds the layout's version (1 byte) and the number of the last commit
@@ -20,13 +23,13 @@
 // own, and Commit, Load, Open and Close wait for it or for the gate, so none
 // of them is ever parked: they return store.ErrFailed.
 //
-// A database that failed is therefore never closed. Its goroutines stay until
-// the process ends: the one of the call that was under way, the writer of the
-// log, a flush, a compaction, the remover of old files and the timer of the
-// compactions; with them its memory (two memory tables and the block cache, at
-// most some 25 MiB) and its open files. It cannot touch the directory any
-// more, its lock is given back by Close, and the directory can be opened again
-// in the same process.
+// A database that failed is therefore never closed, and these goroutines of it
+// stay until the process ends: the call that was under way, the writer of the
+// log, the flush and the compaction if there was one, the remover of old
+// files, the one that closes files, the ticker of compactions. With them stay
+// its open files and its memory: two memory tables and the block cache, at
+// most some 25 MiB. It cannot change the directory any more, Close gives its
+// lock back, and the directory can be opened again in the same process.
 package pebble
 
 import (

@@ -136,7 +136,7 @@ func testLoadSeesOneMoment(t *testing.T, kit Kit) {
 func everywhere(seq uint64) []store.Change {
 	var changes []store.Change
 	for i := range 20 {
-		changes = append(changes, set(fmt.Sprint(i), fmt.Sprint(seq, strings.Repeat(" ", 10_000))))
+		changes = append(changes, set(fmt.Sprint(i), fmt.Sprint(seq, strings.Repeat(" ", 1000))))
 	}
 	return changes
 }
