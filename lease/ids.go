@@ -4,15 +4,21 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 )
 
 // A RequestID names one wish of one caller, made by the client before it asks.
-// Whoever knows it can cancel the request, so it is a secret: it prints as its
-// [Ref]. Our clients make it of 128 random bits ([NewRequestID]).
+// Whoever knows it can cancel the request, so it is a secret: it prints, and
+// is marshalled, as its [Ref]; what must carry the id itself takes string(id).
+// Our clients make it of 128 random bits ([NewRequestID]).
+//
+// An unexported field of a struct is printed, and a key of a map marshalled,
+// without asking its type: do neither.
 type RequestID string
 
 // A LeaseID names one lease, made by the broker of 128 random bits. Whoever
-// knows it can release the lease, so it is a secret: it prints as its [Ref].
+// knows it can release the lease, so it is a secret like a [RequestID], and
+// prints in the same way.
 type LeaseID string
 
 // A Ref is the first 12 hex digits of an id's SHA-256: the name that people,
@@ -46,20 +52,30 @@ func random() string {
 // Ref returns the name by which people know the request.
 func (id RequestID) Ref() Ref { return ref(string(id)) }
 
-// String returns the ref, so that no log line can show the id.
+// String returns the ref.
 func (id RequestID) String() string { return string(id.Ref()) }
 
-// GoString returns the ref, so that %#v does not show the id.
-func (id RequestID) GoString() string { return id.String() }
+// Format prints the ref, so that no verb shows the id.
+func (id RequestID) Format(f fmt.State, verb rune) { format(f, verb, id.Ref()) }
+
+// MarshalText returns the ref, so that no log in JSON shows the id.
+func (id RequestID) MarshalText() ([]byte, error) { return []byte(id.Ref()), nil }
 
 // Ref returns the name by which people know the lease.
 func (id LeaseID) Ref() Ref { return ref(string(id)) }
 
-// String returns the ref, so that no log line can show the id.
+// String returns the ref.
 func (id LeaseID) String() string { return string(id.Ref()) }
 
-// GoString returns the ref, so that %#v does not show the id.
-func (id LeaseID) GoString() string { return id.String() }
+// Format prints the ref, so that no verb shows the id.
+func (id LeaseID) Format(f fmt.State, verb rune) { format(f, verb, id.Ref()) }
+
+// MarshalText returns the ref, so that no log in JSON shows the id.
+func (id LeaseID) MarshalText() ([]byte, error) { return []byte(id.Ref()), nil }
+
+func format(f fmt.State, verb rune, r Ref) {
+	fmt.Fprintf(f, fmt.FormatString(f, verb), string(r))
+}
 
 func ref(id string) Ref {
 	if id == "" {
