@@ -92,11 +92,20 @@ type Error struct {
 // Errorf returns an error with the code. %w wraps as in [fmt.Errorf].
 func Errorf(code Code, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
-	return &Error{code: code, text: err.Error(), err: errors.Unwrap(err)}
+	e := &Error{code: code, text: err.Error(), err: errors.Unwrap(err)}
+	if _, several := err.(interface{ Unwrap() []error }); several {
+		e.err = err
+	}
+	return e
 }
 
-// Error returns the text.
-func (e *Error) Error() string { return e.text }
+// Error returns the text, or the code where there is none.
+func (e *Error) Error() string {
+	if e.text == "" {
+		return string(e.code)
+	}
+	return e.text
+}
 
 // Code returns the code as a string, the form in which packages that do not
 // know this one read it.
