@@ -143,7 +143,7 @@ func (s Settings) Checked() (Settings, error) {
 	}{
 		{"max_ttl", s.MaxTTL, MinTTL, LongestTTL},
 		{"ttl", s.TTL, MinTTL, s.MaxTTL},
-		{"max_hold", s.MaxHold, 0, 365 * 24 * time.Hour},
+		{"max_hold", s.MaxHold, 0, LongestHold},
 		{"stall.after", s.StallAfter, 0, 365 * 24 * time.Hour},
 		{"handover.after", s.Handover.After, AtOnce, LongestTTL},
 		{"handover.max", s.Handover.Max, 0, 365 * 24 * time.Hour},

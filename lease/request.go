@@ -20,6 +20,7 @@ const (
 	MaxNote     = 256 // bytes
 	MinTTL      = time.Second
 	MaxWait     = 30 * 24 * time.Hour
+	LongestHold = 365 * 24 * time.Hour // of a request's and a pool's MaxHold
 	MaxPriority = 100
 	// MaxPoll is how long one call may block before it is answered "queued".
 	MaxPoll = 30 * time.Second
@@ -150,8 +151,8 @@ func (r Request) checkRest() error {
 	switch {
 	case r.TTL != 0 && r.TTL < MinTTL:
 		return Errorf(CodeTTLOutOfRange, "cannot accept the request: ttl: %v is below the least of %v", r.TTL, MinTTL)
-	case r.MaxHold < 0 || r.MaxHold != 0 && r.MaxHold < MinTTL:
-		return Errorf(CodeRequestInvalid, "cannot accept the request: max_hold: %v is below the least of %v; 0 takes the pools' bound", r.MaxHold, MinTTL)
+	case r.MaxHold != 0 && (r.MaxHold < MinTTL || r.MaxHold > LongestHold):
+		return Errorf(CodeRequestInvalid, "cannot accept the request: max_hold: %v; give %v to %v, or 0 for the pools' bound", r.MaxHold, MinTTL, LongestHold)
 	case r.Wait < 0 || r.Wait > MaxWait:
 		return Errorf(CodeRequestInvalid, "cannot accept the request: wait: %v; give 0 (ask once) to %v", r.Wait, MaxWait)
 	case r.Priority < -MaxPriority || r.Priority > MaxPriority:
