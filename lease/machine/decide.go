@@ -30,10 +30,20 @@ func (m *Machine) touchPool(p *pool) {
 	}
 }
 
-// carryOn does left work as far as there is room.
+// carryOn does left work as far as there is room. What one kind of work
+// leaves for another, as a request that does not wait for those behind it, is
+// done in the next pass.
 func (m *Machine) carryOn() {
-	done := m.doJobs() && m.doApplies() && m.judge() && m.decide() && m.answerFresh() && m.forget()
-	m.fx.More = !done || m.work.late || len(m.work.jobs) > 0
+	done := m.pass()
+	for done && !m.work.idle() {
+		done = m.pass()
+	}
+	done = done && m.forget()
+	m.fx.More = !done || m.work.late
+}
+
+func (m *Machine) pass() bool {
+	return m.doJobs() && m.doApplies() && m.judge() && m.decide() && m.answerFresh()
 }
 
 // doJobs runs the small changes.

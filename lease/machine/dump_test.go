@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/berth-dev/berth/lease"
 )
 
 // durable tells everything that a machine must know again after a restart,
@@ -62,9 +60,6 @@ func dumpEntry(b *strings.Builder, e *entry) {
 	fmt.Fprintf(b, "request %d %q slots %d", e.Number, string(e.ID), len(e.slots))
 	if e.session != nil {
 		fmt.Fprintf(b, " session %q/%d", e.session.ID, e.serial)
-	}
-	if e.Lease != nil && e.State != lease.Held {
-		fmt.Fprintf(b, " rests on %d", e.quarantineDue())
 	}
 	for i, c := range e.cleaners {
 		if c != nil {

@@ -30,7 +30,11 @@ func TestScenarios(t *testing.T) {
 // testName makes k01_dead_on_arrival.txt the test K01_dead_on_arrival.
 func testName(file string) string {
 	name := strings.TrimSuffix(filepath.Base(file), ".txt")
-	return strings.ToUpper(name[:1]) + name[1:]
+	number, rest, _ := strings.Cut(name, "_")
+	if strings.ContainsAny(number, "0123456789") {
+		number = strings.ToUpper(number)
+	}
+	return number + "_" + rest
 }
 
 func playFile(t *testing.T, file string) {
@@ -158,7 +162,11 @@ func (s *scene) play(line string) error {
 }
 
 // run runs a command and prints what came of it.
-func (s *scene) run(cmd Command) { s.print(s.store.through(s.do(cmd)), "") }
+func (s *scene) run(cmd Command) {
+	d := s.store.through(s.do(cmd))
+	s.learn(d)
+	s.print(d, "")
+}
 
 // newCall numbers a call and names it for the output.
 func (s *scene) newCall(name string) uint64 {

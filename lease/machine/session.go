@@ -166,11 +166,15 @@ func (m *Machine) attendAll(s *session) {
 	})
 }
 
-// joinSession ties an entry to the session that its id tells.
+// joinSession ties an entry to the session that its id tells, unless it is
+// older than the session: then it only has such a name.
 func (m *Machine) joinSession(e *entry) {
-	if e.session, e.serial = m.sessionOf(e.Caller, e.ID); e.session != nil {
-		e.session.live++
+	s, serial := m.sessionOf(e.Caller, e.ID)
+	if s == nil || e.Arrived < s.Opened {
+		return
 	}
+	e.session, e.serial = s, serial
+	s.live++
 }
 
 // endInSession moves a settled entry to its session's finished side.

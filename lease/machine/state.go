@@ -2,8 +2,7 @@ package machine
 
 import "github.com/berth-dev/berth/lease"
 
-// The states that a request can be in, as StateOf names them, besides the
-// names of the ends.
+// The states that a request can be in, as StateOf names them.
 const (
 	StateNew         = "new"     // not known, or forgotten
 	StatePresent     = "present" // waiting, and decided like any other
@@ -15,6 +14,7 @@ const (
 	StateQuarantined = "quarantined"
 	StateCleaning    = "being cleaned"
 	StateStuck       = "stuck"
+	StateEnded       = "ended " // and how
 )
 
 // StateOf names the state of a request for tables and tests. An ended request
@@ -31,7 +31,7 @@ func (m *Machine) StateOf(caller lease.Caller, id lease.RequestID) string {
 	case e.Settled == 0 && e.Lease != nil:
 		return e.quarantineState(m)
 	}
-	return e.End.String()
+	return StateEnded + e.End.String()
 }
 
 func (w *waiting) state() string {

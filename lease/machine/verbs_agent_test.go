@@ -72,10 +72,11 @@ func (s *scene) proveTree(w *words) error {
 // [ttl=] [on=…].
 func (s *scene) clean(w *words) error {
 	pool, slot := w.where()
+	full := w.flag("full")
 	if !w.flag("after") || !w.flag("as") || len(w.about) != 2 {
 		return fmt.Errorf("clean POOL/SLOT after NAME as NAME")
 	}
-	cmd := Clean{Caller: lease.Local, Pool: pool, Slot: slot, Lease: s.ref(w.next()), StoreFull: w.flag("full")}
+	cmd := Clean{Caller: lease.Local, Pool: pool, Slot: slot, Lease: s.ref(w.next()), StoreFull: full}
 	name := w.next()
 	cmd.ID, cmd.Digest = lease.RequestID(name), lease.Digest{1}
 	var err error
@@ -92,8 +93,6 @@ func (s *scene) clean(w *words) error {
 	}
 	cmd.Call = s.newCall(name)
 	cmd.LeaseID = s.leaseID(known, cmd.Call)
-	d := s.store.through(s.do(cmd))
-	s.learn(d)
-	s.print(d, "")
+	s.run(cmd)
 	return nil
 }

@@ -59,9 +59,7 @@ func (s *scene) acquire(w *words) error {
 func (s *scene) ask(w *wish, a Acquire, call string) {
 	a.Call = s.newCall(call)
 	a.LeaseID = s.leaseID(w, a.Call)
-	d := s.store.through(s.do(a))
-	s.learn(d)
-	s.print(d, "")
+	s.run(a)
 }
 
 // leaseID makes a fresh lease id for a call.

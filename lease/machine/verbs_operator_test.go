@@ -59,6 +59,11 @@ func (s *scene) apply(w *words) error {
 	d := s.store.through(s.do(cmd))
 	// What was applied stands in the answer already.
 	d.events = slices.DeleteFunc(d.events, func(ev Event) bool { return ev.Why == "applied" })
+	if n := len(d.events); n > 20 {
+		last := d.events[n-1]
+		s.line(fmt.Sprintf("* %d events like: %s", n-1, s.event(d.events[0])))
+		d.events = []Event{last}
+	}
 	s.print(d, "")
 	return nil
 }
