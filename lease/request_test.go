@@ -72,7 +72,7 @@ func TestRequestBounds(t *testing.T) {
 		{"ttl", func(r *lease.Request) { r.TTL = 0 }, func(r *lease.Request) { r.TTL = -time.Hour }, lease.CodeTTLOutOfRange},
 		{"max_hold", func(r *lease.Request) { r.MaxHold = time.Second }, func(r *lease.Request) { r.MaxHold = time.Second - 1 }, lease.CodeRequestInvalid},
 		{"max_hold", func(r *lease.Request) { r.MaxHold = 0 }, func(r *lease.Request) { r.MaxHold = -1 }, lease.CodeRequestInvalid},
-		// A hold without a bound overflowed broker time when it was added to it.
+		// Added to broker time, a longer one could overflow and then bound nothing.
 		{"max_hold", func(r *lease.Request) { r.MaxHold = lease.LongestHold }, func(r *lease.Request) { r.MaxHold = lease.LongestHold + 1 }, lease.CodeRequestInvalid},
 		{"wait", func(r *lease.Request) { r.Wait = 0 }, func(r *lease.Request) { r.Wait = -1 }, lease.CodeRequestInvalid},
 		{"wait", func(r *lease.Request) { r.Wait = lease.MaxWait }, func(r *lease.Request) { r.Wait = lease.MaxWait + 1 }, lease.CodeRequestInvalid},
