@@ -374,7 +374,7 @@ func TestG18_ValueIsRefusedWhileTheReleaseRuns(t *testing.T) {
 }
 
 func TestG19_ValueRacesClose(t *testing.T) {
-	for range 300 {
+	for range 100 {
 		var begun atomic.Bool
 		res := guard.Resource[*int]{
 			Acquire: func(context.Context) (*int, error) { return new(int), nil },
@@ -383,13 +383,14 @@ func TestG19_ValueRacesClose(t *testing.T) {
 		l, err := guard.Open(t.Context(), res)
 		wantNo(t, err)
 		var users sync.WaitGroup
-		for range 4 {
+		for range 2 {
 			users.Go(func() {
-				for {
+				for ; ; runtime.Gosched() {
 					after := begun.Load()
 					v, err := l.Value()
 					if after && err == nil {
 						t.Error("a value was handed out after the release began")
+						return
 					}
 					if err != nil {
 						if v != nil || !errors.Is(err, guard.ErrReleased) {
