@@ -1,0 +1,208 @@
+package simulate
+
+import (
+	"fmt"
+	"time"
+)
+
+// An op is one decision: something that the world does to itself.
+type op struct {
+	text string
+	do   func()
+}
+
+// nextOp has decision n drawn and made at its time. The time passes also
+// where the decision is left out.
+func (w *World) nextOp(n int) {
+	if w.cfg.Ops > 0 && n >= w.cfg.Ops {
+		return
+	}
+	d := newDice(w.cfg.Seed, streamOp, uint64(n))
+	gap := time.Duration(d.ExpFloat64() * float64(w.plan.gap))
+	if n == 0 {
+		gap = 0
+	}
+	w.agenda.add(w.now+gap, true, func() {
+		if w.ending || w.broken != nil {
+			return
+		}
+		if !w.cfg.Drop[n] {
+			o := w.drawOp(n, d)
+			w.logf("op %d: %s", n, o.text)
+			w.steps++
+			o.do()
+		}
+		w.ops = n + 1
+		w.nextOp(n + 1)
+	})
+}
+
+// drawOp draws decision n. The first declares the pools.
+func (w *World) drawOp(n int, d dice) op {
+	if n == 0 {
+		return op{"declare all pools; the agents report", func() {
+			w.desk.applyAll()
+			w.reportBoots()
+		}}
+	}
+	total := 0
+	for _, k := range opKinds {
+		total += k.weight
+	}
+	at := d.IntN(total)
+	for _, k := range opKinds {
+		if at -= k.weight; at < 0 {
+			return k.draw(w, n, d)
+		}
+	}
+	return op{}
+}
+
+func (w *World) reportBoots() {
+	for _, h := range w.hosts {
+		h.reportBoot()
+	}
+}
+
+// opKinds are the kinds of decisions, by how often they come.
+var opKinds = []struct {
+	weight int
+	draw   func(w *World, n int, d dice) op
+}{
+	{340, drawJob}, {40, drawStorm}, {70, drawClean}, {70, drawInspect}, {40, drawBoots},
+	{160, drawProbe}, {20, drawKill}, {25, drawBreak}, {14, drawSleep}, {8, drawReboot},
+	{10, drawCrash}, {6, drawStop}, {6, drawDiskFails}, {6, drawStall}, {6, drawSlowDisk}, {6, drawFull},
+	{40, drawApply}, {30, drawDrain}, {24, drawHealth}, {24, drawRevoke}, {40, drawClear}, {20, drawShow},
+	{4, drawBackup}, {2, drawRestore},
+}
+
+func (w *World) drawClient(d dice) *client {
+	return w.clients[d.IntN(w.plan.clients-w.plan.janitors)]
+}
+
+func (w *World) drawHost(d dice) *host { return w.hosts[d.IntN(len(w.hosts))] }
+
+func drawStorm(w *World, _ int, d dice) op {
+	s := storm{lost: 0.3 * d.Float64(), twice: 0.3 * d.Float64(), held: 0.05 * d.Float64(), broken: 0.2 * d.Float64(), delay: d.between(20*time.Millisecond, 3*time.Second)}
+	if d.in(0.1) {
+		s.lost = 1
+	}
+	long := d.between(2*time.Second, 60*time.Second)
+	i := d.IntN(len(w.clients) + len(w.hosts) + 1)
+	set := func(l *link) { l.storm = s; l.storm.until = w.now + long }
+	text := fmt.Sprintf("for %v: %.0f%% of packets lost, %.0f%% doubled, %.0f%% held, %.0f%% break, delays to %v", long, 100*s.lost, 100*s.twice, 100*s.held, 100*s.broken, s.delay)
+	switch {
+	case i < len(w.clients):
+		return op{fmt.Sprintf("client %d's link, %s", i, text), func() { set(w.clients[i].link) }}
+	case i < len(w.clients)+len(w.hosts):
+		h := w.hosts[i-len(w.clients)]
+		return op{h.name + "'s agent's link, " + text, func() { set(h.link) }}
+	}
+	return op{"all links, " + text, func() {
+		for _, c := range w.clients {
+			set(c.link)
+		}
+	}}
+}
+
+func drawKill(w *World, _ int, d dice) op {
+	c := w.drawClient(d)
+	return op{fmt.Sprintf("kill the process of client %d", c.n), c.killed}
+}
+
+func drawBreak(w *World, _ int, d dice) op {
+	c := w.drawClient(d)
+	return op{fmt.Sprintf("break the connections of client %d", c.n), func() {
+		if c.session != nil {
+			c.session.hangUp()
+			w.after(d.between(time.Millisecond, 8*time.Second), c.reconnect)
+		}
+		if c.job != nil && c.job.try != nil && !c.job.try.done {
+			c.job.try.reset()
+		}
+	}}
+}
+
+// reconnect opens a session's connection again, where it is of use.
+func (c *client) reconnect() {
+	if c.job != nil && !c.host.sleeping() {
+		c.session.connect()
+	}
+}
+
+func drawSleep(w *World, _ int, d dice) op {
+	h, long := w.drawHost(d), d.between(time.Second, 90*time.Second)
+	return op{fmt.Sprintf("%s sleeps for %v", h.name, long), func() { h.sleep(long) }}
+}
+
+func drawReboot(w *World, _ int, d dice) op {
+	h, later := w.drawHost(d), d.between(0, 20*time.Second)
+	return op{fmt.Sprintf("%s reboots, its agent reports after %v", h.name, later), func() {
+		h.reboot()
+		w.after(later, h.reportBoot)
+	}}
+}
+
+func drawBoots(w *World, _ int, d dice) op {
+	h := w.drawHost(d)
+	return op{h.name + "'s agent reports its boot id", h.reportBoot}
+}
+
+func drawCrash(w *World, _ int, d dice) op {
+	kept, down := d.in(0.5), d.between(10*time.Millisecond, 15*time.Second)
+	return op{fmt.Sprintf("the broker crashes (commit under way kept: %v), down for %v", kept, down), func() {
+		if w.server.state == serverDown {
+			return
+		}
+		w.server.crash(kept)
+		w.server.restartIn(down)
+	}}
+}
+
+func drawStop(w *World, _ int, d dice) op {
+	return op{"the broker is stopped in good order", w.server.stop}
+}
+
+func drawDiskFails(w *World, _ int, d dice) op {
+	kept := d.in(0.5)
+	return op{fmt.Sprintf("the next commit fails (kept: %v)", kept), func() {
+		if w.server.state != serverDown {
+			w.disk.store.Crash(kept)
+		}
+	}}
+}
+
+func drawStall(w *World, _ int, d dice) op {
+	long := pick(d, 40*time.Second, d.between(500*time.Millisecond, 10*time.Second))
+	return op{fmt.Sprintf("the broker's process stalls for %v", long), func() { w.server.stall(long) }}
+}
+
+func drawSlowDisk(w *World, _ int, d dice) op {
+	long := d.between(2*time.Second, 30*time.Second)
+	return op{fmt.Sprintf("commits are slow for %v", long), func() { w.disk.slow = w.now + long }}
+}
+
+func drawFull(w *World, _ int, d dice) op {
+	long := d.between(time.Second, 20*time.Second)
+	return op{fmt.Sprintf("the store is full for %v", long), func() { w.disk.fullUntil = w.now + long }}
+}
+
+func drawBackup(w *World, _ int, d dice) op {
+	return op{"a backup is taken", func() {
+		if w.plan.restores && w.server.state != serverDown {
+			w.disk.takeBackup()
+		}
+	}}
+}
+
+func drawRestore(w *World, _ int, d dice) op {
+	return op{"the last backup is restored", func() {
+		if w.plan.restores {
+			w.desk.restore()
+		}
+	}}
+}
+
+func drawShow(w *World, _ int, d dice) op {
+	return op{"somebody lists everything", w.desk.show}
+}
