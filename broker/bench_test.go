@@ -98,14 +98,6 @@ func benchBroker(b *testing.B, dir string, slots int) *broker.Broker {
 	return br
 }
 
-func names(n int) []string {
-	ids := make([]string, n)
-	for i := range ids {
-		ids[i] = fmt.Sprintf("g-%d", i)
-	}
-	return ids
-}
-
 // bareSync measures what the least durable commit costs: the median time to
 // append as many bytes as an acquire's commit has to a file, and sync it.
 func bareSync(b *testing.B, dir string) time.Duration {

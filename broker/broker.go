@@ -75,8 +75,9 @@ func Open(ctx context.Context, cfg Config) (*Broker, error) {
 		return nil, err
 	}
 	b := &Broker{
-		cfg: cfg, inbox: newInbox(), open: map[uint64]*call{},
-		engine: engine, clock: NewClock(engine.Now(), cfg.Reading()),
+		cfg: cfg, inbox: newInbox(), open: map[uint64]*call{}, engine: engine,
+		// Broker time begins at 1, so that 0 can mean "not".
+		clock: NewClock(max(1, engine.Now()), cfg.Reading()),
 	}
 	if err := b.start(ctx); err != nil {
 		return nil, err
