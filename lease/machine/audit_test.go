@@ -25,7 +25,10 @@ type audit struct {
 	parts    map[uint64][]lease.PartState    // as they stood after the step before
 	granted  map[string]grant                // the last grant of a slot (I1)
 	touched  map[uint64]uint64               // the step that last wrote an entry (I3)
-	wrote    uint64                          // the step that last wrote anything
+	// wrote is the last step that wrote anything, rests the last one that the
+	// step's answers rest on: forgetting comes after them, and a tick changes
+	// this and that.
+	wrote, rests uint64
 }
 
 func newAudit() audit {
@@ -38,12 +41,12 @@ func newAudit() audit {
 // restarted takes in that a new process goes on: steps count from 1 again,
 // and every lease keeps what it was promised.
 func (a *audit) restarted(*Machine) {
-	a.touched, a.wrote = map[uint64]uint64{}, 0
+	a.touched, a.wrote, a.rests = map[uint64]uint64{}, 0, 0
 }
 
 // step checks one step.
 func (a *audit) step(w *world, cmd Command, fx *Effects) error {
-	a.note(fx)
+	a.note(cmd, fx)
 	for _, check := range []func() error{
 		func() error { return a.size(fx) },
 		func() error { return a.answers(w.m, cmd, fx) },
@@ -63,9 +66,15 @@ func (a *audit) step(w *world, cmd Command, fx *Effects) error {
 }
 
 // note takes in which step wrote what.
-func (a *audit) note(fx *Effects) {
+func (a *audit) note(cmd Command, fx *Effects) {
+	a.rests = a.wrote
+	_, tick := cmd.(Tick)
+	forgets := slices.ContainsFunc(fx.Changes, func(c Change) bool { return c.Delete })
 	for _, c := range fx.Changes {
 		a.wrote = fx.Step
+		if !forgets && !tick {
+			a.rests = fx.Step
+		}
 		if e, ok := c.Record.(*lease.Entry); ok {
 			a.touched[e.Number] = fx.Step
 		}
@@ -82,7 +91,7 @@ func (a *audit) size(fx *Effects) error {
 // answers checks I3: an answer waits for the changes that it rests on.
 func (a *audit) answers(m *Machine, cmd Command, fx *Effects) error {
 	for _, ans := range fx.Answers {
-		needs := a.wrote
+		needs := a.rests
 		switch c := cmd.(type) {
 		case Renew:
 			needs = a.needs(m, c.Lease, ans)
@@ -92,7 +101,7 @@ func (a *audit) answers(m *Machine, cmd Command, fx *Effects) error {
 		if ans.After < needs {
 			return fmt.Errorf("I3: an answer waits for step %d only, but rests on step %d", ans.After, needs)
 		}
-		if t := ans.Token; t.LeaseID != "" {
+		if t := ans.Token; t.Left > 0 {
 			a.promised[t.LeaseID] = max(a.promised[t.LeaseID], m.now+t.Left)
 		}
 	}
@@ -105,7 +114,7 @@ func (a *audit) needs(m *Machine, id lease.LeaseID, ans Answer) uint64 {
 	if e := m.leases[id]; e != nil && ans.Err == nil {
 		return a.touched[e.Number]
 	}
-	return a.wrote
+	return a.rests
 }
 
 // leases checks I2, I4 and I6 on every lease there is.

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// durable tells everything that a machine must know again after a restart,
-// in a fixed order.
+// durable tells everything that a machine must know again after a restart
+// beside its records, in a fixed order.
 func durable(m *Machine) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "now %v ledger %+v live %d retained %d quarantine %v settled %v\n",
@@ -46,11 +46,11 @@ func settledNumbers(m *Machine) []uint64 {
 }
 
 func dumpPool(b *strings.Builder, p *pool) {
-	fmt.Fprintf(b, "pool %+v terms %+v queued %v shapes %d\n", p.Pool, *p.terms, numbers(p.queued.Items()), len(p.shapes))
+	fmt.Fprintf(b, "pool %s terms %+v queued %v shapes %d\n", p.Name, *p.terms, numbers(p.queued.Items()), len(p.shapes))
 	p.slots.Scan(func(_ string, s *slot) bool {
 		guests := numbers(s.guests)
 		slices.Sort(guests)
-		fmt.Fprintf(b, "  slot %+v used %d freed %v guests %v\n", s.Slot, s.used, s.freed, guests)
+		fmt.Fprintf(b, "  slot %s used %d freed %v guests %v\n", s.ID, s.used, s.freed, guests)
 		return true
 	})
 	fmt.Fprintf(b, "  sizes %v\n", p.views[0].sizes)
