@@ -34,7 +34,6 @@ func Load(cfg Config, records []any) (*Machine, error) {
 type loader struct {
 	m     *Machine
 	ended []*entry
-	live  []*entry
 }
 
 func (l *loader) pools(record any) error {
@@ -93,10 +92,9 @@ func (l *loader) entries(record any) error {
 	}
 	switch {
 	case e.State == lease.Waiting && e.Request != nil:
-		l.live = append(l.live, e)
-		return l.waiter(e)
+		l.waiter(e)
+		return nil
 	case e.State == lease.Held && e.Lease != nil:
-		l.live = append(l.live, e)
 		e.held = &holding{}
 		m.alarms.live++
 		return l.parts(e)
@@ -111,17 +109,19 @@ func (l *loader) entries(record any) error {
 	return corrupt("request %s is %s without what belongs to that", e.ID.Ref(), e.State)
 }
 
-func (l *loader) waiter(e *entry) error {
+// waiter puts the entry into its queues. One that claims a pool which is not
+// there holds nothing: it ends, and need not keep the broker from starting.
+func (l *loader) waiter(e *entry) {
 	pools := make([]*pool, len(e.Request.Claims))
 	for i, c := range e.Request.Claims {
 		p, ok := l.m.pools.Get(c.Pool)
 		if !ok {
-			return corrupt("waiter %s claims pool %q, which is not there", e.ID.Ref(), c.Pool)
+			l.m.work.jobs = append(l.m.work.jobs, func() { l.m.endRequest(e, lease.EndUnsatisfiable) })
+			return
 		}
 		pools[i] = p
 	}
 	l.m.enqueue(e, l.m.shapeOf(e.Request.Claims, pools))
-	return nil
 }
 
 // parts puts the entry's units on their slots.

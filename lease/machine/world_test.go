@@ -99,6 +99,16 @@ func (w *world) encode(r any) []byte {
 // load makes a machine of the records, as a new process would.
 func (w *world) load() *Machine {
 	w.t.Helper()
+	m, err := Load(w.cfg, w.decodeAll())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return m
+}
+
+// decodeAll returns all records anew.
+func (w *world) decodeAll() []any {
+	w.t.Helper()
 	var d record.Decoder
 	var records []any
 	for _, key := range slices.Sorted(maps.Keys(w.records)) {
@@ -108,11 +118,7 @@ func (w *world) load() *Machine {
 		}
 		records = append(records, r)
 	}
-	m, err := Load(w.cfg, records)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return m
+	return records
 }
 
 // restart ends the process and starts another on the same records.
