@@ -52,8 +52,9 @@ var outside = map[string]string{
 	"golang.org/x/sys":                  "hold internal/proc store/pebble: clocks, process groups, free space",
 	"golang.org/x/term":                 "internal/cli: live lines on a terminal only",
 	"github.com/fyne-io/oksvg":          "render: SVG scenes",
-	"github.com/srwiley/rasterx":        "render: the rasteriser of SVG scenes",
-	"github.com/tdewolff/canvas":        "render: SVG scenes",
+	"github.com/srwiley/rasterx":        "render: the strokes of SVG scenes",
+	"github.com/golang/freetype":        "render: the rasterizer under them",
+	"golang.org/x/image":                "render: the numbers that both speak in",
 	"github.com/cockroachdb/datadriven": "tests only: scenario files",
 }
 
