@@ -15,6 +15,8 @@ type checker struct {
 	queue *queue
 	// promises are what has been promised of each lease.
 	promises map[lease.LeaseID]*promise
+	// caps are the capacities of a lease's slots at its grant.
+	caps map[lease.LeaseID][]int64
 	// granted are the leases that were told of, by request.
 	granted map[key]lease.LeaseID
 	// closed are the requests whose acquire ended with an error at the client.
@@ -22,13 +24,14 @@ type checker struct {
 	// events are the changes that events not yet told rest on.
 	events []int
 	// said is the change up to which the store may not fall back in a crash.
-	said    int
-	fence   lease.Fence
-	began   map[uint64]time.Duration // starts, by number
-	start   uint64
-	saidNow time.Duration
-	tokens  map[lease.Fence]lease.LeaseID
-	// deaf is the fault PassOver: the step's command is not heard.
+	said int
+	// fence is the highest so far, fenceBefore that before the step.
+	fence, fenceBefore lease.Fence
+	began              map[uint64]time.Duration // starts, by number
+	start              uint64
+	saidNow            time.Duration
+	tokens             map[lease.Fence]lease.LeaseID
+	// deaf is of the fault ExtendAgain: a renewal is not heard.
 	deaf bool
 	// whole says that the last step left no work.
 	whole bool
@@ -47,26 +50,28 @@ type closing struct {
 
 func newChecker(w *World) *checker {
 	return &checker{
-		w: w, books: newBooks(), promises: map[lease.LeaseID]*promise{}, closed: map[key]*closing{}, granted: map[key]lease.LeaseID{},
+		w: w, books: newBooks(), promises: map[lease.LeaseID]*promise{}, closed: map[key]*closing{}, granted: map[key]lease.LeaseID{}, caps: map[lease.LeaseID][]int64{},
 		began: map[uint64]time.Duration{}, tokens: map[lease.Fence]lease.LeaseID{}, queue: newModel(), reshelf: map[place]int64{},
 	}
 }
 
 // before counts what state the command meets.
 func (c *checker) before(name string, about key, cmd machine.Command) {
-	c.w.meet(name, about, cmd)
+	if name != "restart" {
+		c.w.meet(name, about, cmd)
+	}
 }
 
 // after takes in a step.
 func (c *checker) after(name string, about key, cmd machine.Command, now time.Duration, fx *machine.Effects) {
-	c.grants = c.grants[:0]
+	c.grants, c.fenceBefore = c.grants[:0], c.fence
 	clear(c.reshelf)
 	if r, ok := cmd.(machine.Restart); ok {
 		c.started(now, r)
 	}
 	c.takeIn(cmd, now, fx)
 	c.renewing(cmd, now, fx)
-	c.answers(cmd, now, fx)
+	c.answers(cmd, about, now, fx)
 	for range fx.Events {
 		c.events = append(c.events, len(c.books.digests)-1)
 	}

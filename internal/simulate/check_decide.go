@@ -88,7 +88,7 @@ func (c *checker) decide(grants []*page, exact bool) []*waiter {
 			c.books.shelves[k.at].free -= k.units
 		}
 		isGrant := slices.ContainsFunc(grants, func(p *page) bool { return p.Number == w.number })
-		if c.queue.listening(w) || isGrant {
+		if len(w.calls) > 0 || isGrant {
 			granted = append(granted, w)
 		}
 	}

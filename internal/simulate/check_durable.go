@@ -121,3 +121,9 @@ func (c *checker) restored() {
 
 // brokerTime notes the committed time that later starts go on from.
 func (c *checker) brokerTime(now time.Duration) { c.saidNow = max(c.saidNow, now) }
+
+// isTold reports whether somebody outside may know of the request's lease.
+func (c *checker) isTold(p *page) bool {
+	_, told := c.granted[p.key]
+	return told || p.changed <= c.said
+}

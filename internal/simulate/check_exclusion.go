@@ -8,10 +8,10 @@ import (
 
 // isGranted notes a new lease and checks its fence (I2).
 func (c *checker) isGranted(now time.Duration, p *page) {
-	if p.Lease.Fence <= c.fence {
-		c.w.fail("I2", "%s got fence %d after fence %d", c.ref(p), p.Lease.Fence, c.fence)
+	if p.Lease.Fence <= c.fenceBefore {
+		c.w.fail("I2", "%s got fence %d after fence %d", c.ref(p), p.Lease.Fence, c.fenceBefore)
 	}
-	c.fence = p.Lease.Fence
+	c.fence = max(c.fence, p.Lease.Fence)
 	c.grants = append(c.grants, p)
 	c.promises[p.Lease.ID] = &promise{beat: now, beatStart: c.start, ttl: p.Lease.TTL, granted: now}
 }
@@ -37,6 +37,7 @@ func (c *checker) checkRoom(p *page, at place) {
 		return
 	}
 	capacity := max(s.Capacity, c.reshelf[at])
+	c.caps[p.Lease.ID] = append(c.caps[p.Lease.ID], capacity)
 	if s.used > capacity {
 		c.w.fail("I1", "%s was granted slot %v: %d units of %d are held or quarantined", c.ref(p), at, s.used, capacity)
 	}
@@ -93,12 +94,15 @@ func (c *checker) begins(k *work, i int) {
 	if s == nil || c.w.cfg.Fault == ReleaseEarly {
 		return
 	}
+	running, capacity := k.units[i], capacityOf(k, i)
 	for _, o := range c.w.truth.on(at) {
-		if o.frozen() || o.lost || !o.running {
+		if o.frozen() || o.lost {
 			continue
 		}
+		n := placeOf(o, at)
 		switch {
 		case k.cleans == "" && o.cleans == "":
+			running, capacity = running+o.units[n], max(capacity, capacityOf(o, n))
 		case k.cleans != "" && o.lease == k.cleans && !o.honest:
 			// What the cleaner is there to end.
 		case k.cleans != "" && o.cleans == k.cleans:
@@ -107,4 +111,15 @@ func (c *checker) begins(k *work, i int) {
 			c.w.fail("I1", "cleaner %s begins on %v while the work of %s still runs", k.lease.Ref(), at, o.lease.Ref())
 		}
 	}
+	if running > capacity {
+		c.w.fail("I1", "work of %s begins on %v: %d units are really in use, of %d", k.lease.Ref(), at, running, capacity)
+	}
+}
+
+// capacityOf is what the slot had when the work's lease was granted.
+func capacityOf(k *work, i int) int64 {
+	if i < len(k.caps) {
+		return k.caps[i]
+	}
+	return 1 << 40
 }

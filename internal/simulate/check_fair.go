@@ -128,8 +128,10 @@ func (q *queue) leaves(cmd machine.Leave, now time.Duration) {
 	k := key{caller: cmd.Caller, session: cmd.Session}
 	if cmd.Session == "" {
 		if w := q.byKey(key{caller: cmd.Caller, id: cmd.ID}); w != nil {
-			w.calls = slices.DeleteFunc(w.calls, func(id uint64) bool { return id == cmd.Call })
-			q.left(w, now)
+			if i := slices.Index(w.calls, cmd.Call); i >= 0 {
+				w.calls = slices.Delete(w.calls, i, i+1)
+				q.left(w, now)
+			}
 		}
 		return
 	}
@@ -209,9 +211,7 @@ func (c *checker) checkQueue(cmd machine.Command, now time.Duration, fx *machine
 	default:
 		q.answered(fx, now)
 	}
-	if !c.deaf {
-		q.hears(c.books, cmd, now)
-	}
+	q.hears(c.books, cmd, now)
 	if !fx.More {
 		c.compareGrants(grants, c.whole)
 	}

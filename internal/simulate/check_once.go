@@ -16,6 +16,9 @@ func (c *checker) checkOnce(now time.Duration, was, is *page) {
 	if was != nil && was.Lease != nil && (is.Lease == nil || is.Lease.ID != was.Lease.ID) {
 		c.w.fail("I4", "%s had lease %s before", c.ref(is), was.Lease.ID.Ref())
 	}
+	if was == nil && is.State != lease.Ended && c.books.marked(is.key) {
+		c.w.fail("I4", "%s is %s, though its session had finished with it", c.ref(is), is.State)
+	}
 	if cl := c.closed[is.key]; cl != nil && cl.code != lease.CodeOutcomeUnknown && is.State != lease.Ended {
 		c.w.fail("I9", "%s is %s, though its acquire had ended with %s", c.ref(is), is.State, cl.code)
 	}
@@ -112,9 +115,9 @@ func (c *checker) checkStatus(s *lease.Status) {
 
 // answers notes what the answers of a step will say, and checks those with a
 // lease against the books (I4).
-func (c *checker) answers(cmd machine.Command, now time.Duration, fx *machine.Effects) {
+func (c *checker) answers(cmd machine.Command, about key, now time.Duration, fx *machine.Effects) {
 	for _, a := range fx.Answers {
-		if a.Status != nil {
+		if a.Status != nil && len(fx.Changes) == 0 {
 			c.checkStatus(a.Status)
 		}
 		if a.Err == nil && a.Token.LeaseID != "" {
@@ -124,27 +127,33 @@ func (c *checker) answers(cmd machine.Command, now time.Duration, fx *machine.Ef
 		if o == nil {
 			continue
 		}
-		o.decided, o.at, o.rests = true, now, c.restsOn(cmd)
+		o.decided, o.at, o.rests = true, now, c.restsOn(cmd, o.c.about, a.After == fx.Step, len(fx.Changes) > 0)
 		if p := c.promises[a.Token.LeaseID]; p != nil {
 			o.start = p.beatStart
 		}
 	}
 }
 
-// restsOn returns the digest that has to be durable before the answer: that
-// after the last change, but for a renewal only after the last of its lease.
-func (c *checker) restsOn(cmd machine.Command) int {
-	switch r := cmd.(type) {
-	case machine.Renew:
-		if p := c.books.byLease[r.Lease]; p != nil && p.State == lease.Held {
-			return p.changed
-		}
-	case machine.Progress:
-		if p := c.books.byLease[r.Lease]; p != nil && p.State == lease.Held {
-			return p.changed
+// restsOn returns the change up to which all has to be durable before an
+// answer: those of the steps before, those of its own step where the machine
+// says so, and in any case the last of the request that it is about. A
+// renewal rests on that alone.
+func (c *checker) restsOn(cmd machine.Command, about key, own, changes bool) int {
+	of := 0
+	if p := c.books.byKey[about]; p != nil {
+		of = p.changed
+	}
+	switch cmd.(type) {
+	case machine.Renew, machine.Progress:
+		if p := c.books.byKey[about]; p != nil && p.State == lease.Held {
+			return of
 		}
 	}
-	return len(c.books.digests) - 1
+	all := len(c.books.digests) - 1
+	if changes && !own {
+		all--
+	}
+	return max(all, of)
 }
 
 func (c *checker) checkToken(t lease.Token, now time.Duration) {

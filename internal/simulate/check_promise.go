@@ -11,14 +11,18 @@ import (
 type promise struct {
 	ttl     time.Duration
 	granted time.Duration
-	// said is the latest end by any answer that was given out, saidStart the
-	// broker's start that gave it.
-	said      time.Duration
-	saidStart uint64
+	// said is the latest end by any answer that was given out in the start
+	// saidIn; saidStart is the start that had given the lease that time. Broker
+	// time goes on from its last commit, so that ends said before a restart
+	// are moments of another count: what counts then is the restart's own.
+	said              time.Duration
+	saidIn, saidStart uint64
 	// beat is the last decision that gave the lease its time, beatStart the
 	// start that made it.
 	beat      time.Duration
 	beatStart uint64
+	// final is least at the lease's end: later restarts change nothing.
+	final time.Duration
 	// forgotten says that a restore made what was said void.
 	forgotten bool
 }
@@ -29,7 +33,10 @@ func (c *checker) least(p *promise, l *lease.Lease) time.Duration {
 	if p.forgotten {
 		return 0
 	}
-	at := p.said
+	at := time.Duration(0)
+	if p.saidIn == c.start {
+		at = p.said
+	}
 	if began, ok := c.began[p.saidStart+1]; ok && p.saidStart > 0 {
 		at = max(at, began+p.ttl)
 	}
@@ -57,6 +64,7 @@ func (c *checker) ended(now time.Duration, p *page) {
 		return
 	}
 	least := c.least(pr, p.Lease)
+	pr.final = least
 	if p.End == lease.EndExpired && now < least {
 		c.w.fail("I5", "%s expired at %v, promised until %v", c.ref(p), now, least)
 	}
@@ -121,7 +129,7 @@ func (c *checker) freed(cmd machine.Command, now time.Duration, p *page, i int) 
 	if pr == nil {
 		return
 	}
-	if due := c.least(pr, p.Lease) + part.Terms.Handover.Delay(); now < due {
+	if due := pr.final + part.Terms.Handover.Delay(); now < due {
 		c.w.fail("I6", "%s: slot %v became free at %v by %T, due at %v", c.ref(p), at, now, cmd, due)
 	}
 }
@@ -140,7 +148,7 @@ func (c *checker) rebooted(p *page) bool {
 // renewing notes the decisions that give a lease its time anew.
 func (c *checker) renewing(cmd machine.Command, now time.Duration, fx *machine.Effects) {
 	r, ok := cmd.(machine.Renew)
-	if !ok || len(fx.Answers) == 0 || fx.Answers[0].Err != nil {
+	if !ok || c.deaf || len(fx.Answers) == 0 || fx.Answers[0].Err != nil {
 		return
 	}
 	if p := c.promises[r.Lease]; p != nil {
@@ -156,8 +164,8 @@ func (c *checker) promised(t lease.Token, at time.Duration, start uint64) {
 		c.w.fail("I4", "an answer tells of lease %s, which was never granted", t.LeaseID.Ref())
 		return
 	}
-	if end := at + t.Left; end > p.said {
-		p.said = end
+	if end := at + t.Left; p.saidIn != c.start || end > p.said {
+		p.said, p.saidIn = end, c.start
 	}
 	p.saidStart = max(p.saidStart, start)
 	if id, ok := c.tokens[t.Fence]; ok && id != t.LeaseID {

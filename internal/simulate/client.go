@@ -25,7 +25,7 @@ func newClient(w *World, n int) *client {
 	c := &client{w: w, n: n, host: w.hosts[n%len(w.hosts)], caller: lease.Caller("user" + strconv.Itoa(n%3))}
 	c.link = &link{w: w, id: uint64(n)}
 	c.janitor = n >= w.plan.clients-w.plan.janitors
-	if n%4 == 3 && !c.janitor {
+	if n%3 == 1 && !c.janitor {
 		c.session = &session{c: c}
 	}
 	return c
@@ -115,11 +115,17 @@ func (c *client) begin(in intent) {
 
 // killed ends the client's process at once: its connections break.
 func (c *client) killed() {
-	j := c.job
 	if c.session != nil {
 		c.session.hangUp()
 		c.session.known = false
 	}
+	c.dropped()
+}
+
+// dropped ends what the client does at once. A session that goes on tells
+// with its next number that it will not ask for the last any more.
+func (c *client) dropped() {
+	j := c.job
 	if j == nil {
 		return
 	}

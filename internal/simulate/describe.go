@@ -2,6 +2,8 @@ package simulate
 
 import (
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/berth-dev/berth/lease/machine"
 )
@@ -29,4 +31,34 @@ func describe(cmd machine.Command) string {
 		return fmt.Sprintf("apply of %s, %d pools", c.Source, len(c.Pools))
 	}
 	return fmt.Sprintf("%T%+v", cmd, cmd)
+}
+
+// traceStep writes what a step did, but for idle ticks.
+func (w *World) traceStep(now time.Duration, cmd machine.Command, fx *machine.Effects) {
+	if _, tick := cmd.(machine.Tick); tick && len(fx.Changes)+len(fx.Answers)+len(fx.Events) == 0 {
+		return
+	}
+	var b strings.Builder
+	for _, a := range fx.Answers {
+		switch {
+		case a.Err != nil:
+			fmt.Fprintf(&b, "; call %d: %s", a.Call, a.Err.Code())
+		case a.Token.LeaseID != "":
+			fmt.Fprintf(&b, "; call %d: lease %s for %v", a.Call, a.Token.LeaseID.Ref(), a.Token.Left)
+		default:
+			fmt.Fprintf(&b, "; call %d: done", a.Call)
+		}
+	}
+	for _, e := range fx.Events {
+		fmt.Fprintf(&b, "; %s", e.Kind)
+		for _, s := range []string{string(e.Lease.Ref()), e.Pool, e.Slot, e.Why} {
+			if s != "" {
+				b.WriteString(" " + s)
+			}
+		}
+	}
+	if fx.More {
+		b.WriteString("; more to do")
+	}
+	w.logf("broker %v: %s%s", now, describe(cmd), b.String())
 }

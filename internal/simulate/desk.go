@@ -91,6 +91,9 @@ func (k *desk) revoke(p *page) {
 	}, nil)
 	if k.w.cfg.Fault == EarlyHandover {
 		for i, part := range p.Lease.Parts {
+			if part.Terms.Handover.Proofs != 0 {
+				continue
+			}
 			k.w.after(part.Terms.Handover.Delay()+time.Second, func() { k.sendClear(p, i) })
 		}
 	}
@@ -163,10 +166,5 @@ func (k *desk) restore() {
 	k.w.server.crash(false)
 	k.w.disk.restore()
 	k.w.check.restored()
-	life := k.w.server.life
-	k.w.after(2e9, func() {
-		if k.w.server.life == life && k.w.server.state == serverDown {
-			k.w.server.start(true)
-		}
-	})
+	k.w.server.restartIn(2 * time.Second)
 }

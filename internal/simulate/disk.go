@@ -6,9 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/broker"
-	"github.com/berth-dev/berth/lease"
 	"github.com/berth-dev/berth/store"
-	"github.com/berth-dev/berth/store/record"
 )
 
 // A disk is where the broker's store lives.
@@ -19,6 +17,8 @@ type disk struct {
 	// slow and fullUntil are spells of bad behaviour.
 	slow, fullUntil time.Duration
 	backup          *backup
+	// restored says that the next start has to keep all slots back.
+	restored bool
 }
 
 // A backup is a copy of all records.
@@ -58,9 +58,6 @@ func (d *disk) full() bool {
 
 func (d *disk) reopen() {
 	d.store = d.store.Reopen()
-	if d.w.cfg.Fault == ExtendAgain {
-		d.rejuvenate()
-	}
 }
 
 // takeBackup copies what is durable.
@@ -77,6 +74,7 @@ func (d *disk) takeBackup() {
 
 // restore puts the backup in the place of everything.
 func (d *disk) restore() {
+	d.restored = true
 	d.store.Close()
 	d.store = store.NewMemory(d.w.plan.limits)
 	seq := uint64(0)
@@ -89,28 +87,5 @@ func (d *disk) restore() {
 		if err := d.store.Commit(context.Background(), seq, d.backup.pairs[at:min(at+step, len(d.backup.pairs))]); err != nil {
 			d.w.fail("books", "cannot restore a backup: %v", err)
 		}
-	}
-}
-
-// rejuvenate is the fault ExtendAgain: every lease looks as if it had been
-// renewed in the last start.
-func (d *disk) rejuvenate() {
-	found, ledger, err := readBooks(d.store)
-	if err != nil {
-		return
-	}
-	var changes []store.Change
-	for _, p := range found.live {
-		if p.State != lease.Held || p.Lease.Start == ledger.Start {
-			continue
-		}
-		p.Lease.Start = ledger.Start
-		k, _ := record.AppendKey(nil, &p.Entry)
-		v, _ := record.AppendValue(nil, &p.Entry)
-		changes = append(changes, store.Change{Key: k, Value: v})
-	}
-	seq, _ := d.store.Load(context.Background(), func(_, _ []byte) error { return nil })
-	for i, c := range changes {
-		d.store.Commit(context.Background(), seq+1+uint64(i), []store.Change{c})
 	}
 }

@@ -17,6 +17,6 @@ const (
 	FenceFromStore       // a restore repeats fences: I2
 	ForgetSoon           // ended requests are forgotten at once: I4
 	ExtendAgain          // every restart extends every lease: I5
-	PassOver             // the broker passes over who is between two calls: I7
+	MissLeaves           // the broker does not notice that a call has broken: I7
 	NoCancel             // a client that gives up does not cancel: I9
 )

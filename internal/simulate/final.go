@@ -16,7 +16,7 @@ func (w *World) windUp() {
 	w.logf("winding up")
 	w.calm()
 	if w.server.state == serverDown {
-		w.server.start(false)
+		w.server.start()
 	}
 	w.passTime(5 * time.Second)
 	for _, c := range w.clients {

@@ -38,7 +38,11 @@ func (h *host) sleeping() bool { return h.w.now < h.asleep }
 
 // now is the machine's time on its two clocks.
 func (h *host) now() attempt.Instant {
-	return attempt.Instant{Mono: h.w.now - h.slept, Boot: h.w.now}
+	now := attempt.Instant{Mono: h.w.now - h.slept, Boot: h.w.now}
+	if h.w.cfg.Fault == IgnoreSleep {
+		now.Boot = now.Mono
+	}
+	return now
 }
 
 // defers has something happen on waking, if the machine sleeps.
@@ -157,11 +161,8 @@ func (h *host) inspect(j *job, id lease.LeaseID, kill bool) {
 // nothing at all, and finds nothing to kill.
 func (h *host) look(j *job, kill bool) machine.ProveTree {
 	t := machine.ProveTree{Machine: h.name, PIDNamespace: agentPIDs, CgroupNamespace: agentCgroups}
-	if j.contained || !j.named || j.host != h {
+	if j.contained || !j.named || h.w.cfg.Fault == AgentGuesses {
 		t.WrapperGone, t.CgroupGone, t.Seen = true, true, h.w.cfg.Fault == AgentGuesses
-		if h.w.cfg.Fault == AgentGuesses {
-			t.PIDNamespace, t.CgroupNamespace = j.req.Holder.Process.Namespace, j.req.Holder.Cgroup.Namespace
-		}
 		return t
 	}
 	if kill {

@@ -174,7 +174,7 @@ func (j *job) startWork() {
 		j.giveBack(j.unclean())
 		return
 	}
-	k := &work{lease: j.token.LeaseID, key: j.key, host: j.host, honest: j.in.honest()}
+	k := &work{lease: j.token.LeaseID, key: j.key, host: j.host, honest: j.in.honest(), caps: j.w.check.caps[j.token.LeaseID]}
 	if j.in.cleaning != nil {
 		k.cleans = j.in.cleaning.of
 	}

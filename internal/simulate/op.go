@@ -107,6 +107,9 @@ func drawStorm(w *World, _ int, d dice) op {
 
 func drawKill(w *World, _ int, d dice) op {
 	c := w.drawClient(d)
+	if c.session != nil && d.in(0.6) {
+		return op{fmt.Sprintf("client %d drops what it does, and goes on with its session", c.n), c.dropped}
+	}
 	return op{fmt.Sprintf("kill the process of client %d", c.n), c.killed}
 }
 

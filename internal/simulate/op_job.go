@@ -31,7 +31,11 @@ func (in *intent) drawTimes(d dice) {
 	if d.in(0.85) {
 		in.wait = d.between(100*time.Millisecond, pick(d, 10*time.Second, 40*time.Second, 150*time.Second))
 	}
-	in.poll = pick(d, 0, time.Second, 5*time.Second, 30*time.Second)
+	in.poll = pick(d, time.Second, 5*time.Second, 30*time.Second)
+	if d.in(0.04) {
+		// It asks again and again, so not for long.
+		in.poll, in.wait = 0, min(in.wait, 8*time.Second)
+	}
 	if d.in(0.2) {
 		in.prio = d.IntN(7) - 3
 	}

@@ -14,8 +14,9 @@ func drawApply(w *World, _ int, d dice) op {
 	s := &p.slots[d.IntN(len(p.slots))]
 	dry := d.in(0.1)
 	switch f := d.Float64(); {
-	case f < 0.35:
-		return op{fmt.Sprintf("slot %s/%s is dropped, or added again", p.name, s.id), func() { s.gone = !s.gone; w.desk.apply(s.source, dry) }}
+	case f < 0.4:
+		gone := d.in(0.3)
+		return op{fmt.Sprintf("slot %s/%s is dropped: %v", p.name, s.id, gone), func() { s.gone = gone; w.desk.apply(s.source, dry) }}
 	case f < 0.55:
 		capacity := int64(1 + d.IntN(6))
 		return op{fmt.Sprintf("slot %s/%s has capacity %d", p.name, s.id, capacity), func() { s.capacity = capacity; w.desk.apply(s.source, dry) }}
@@ -25,8 +26,9 @@ func drawApply(w *World, _ int, d dice) op {
 			s.labels = map[string]string{"model": model}
 			w.desk.apply(s.source, dry)
 		}}
-	case f < 0.75:
-		return op{fmt.Sprintf("pool %s is dropped, or added again", p.name), func() { p.gone = !p.gone; w.desk.applyAll() }}
+	case f < 0.78:
+		gone := d.in(0.25)
+		return op{fmt.Sprintf("pool %s is dropped: %v", p.name, gone), func() { p.gone = gone; w.desk.applyAll() }}
 	}
 	return drawSettings(w, d, p)
 }
@@ -55,13 +57,13 @@ func drawDrain(w *World, _ int, d dice) op {
 	if d.in(0.3) {
 		slot = ""
 	}
-	drained := d.in(0.4)
+	drained := d.in(0.3)
 	return op{fmt.Sprintf("drain %s/%s: %v", pool, slot, drained), func() { w.desk.drain(pool, slot, drained) }}
 }
 
 func drawHealth(w *World, _ int, d dice) op {
 	pool, slot := w.drawPlace(d)
-	why := pick(d, "", "", "hot")
+	why := pick(d, "", "", "", "hot")
 	return op{fmt.Sprintf("health of %s/%s: %q", pool, slot, why), func() { w.desk.health(pool, slot, why) }}
 }
 
@@ -69,7 +71,7 @@ func drawHealth(w *World, _ int, d dice) op {
 func (w *World) leased(which uint64) *page {
 	var some []*page
 	for _, p := range w.recent() {
-		if p.Lease != nil {
+		if p.Lease != nil && w.check.isTold(p) {
 			some = append(some, p)
 		}
 	}
@@ -154,7 +156,7 @@ func drawProbe(w *World, n int, d dice) op {
 
 func (w *World) probe(name string, p *page, n int, poll time.Duration) {
 	id := lease.LeaseID("")
-	if p.Lease != nil {
+	if p.Lease != nil && w.check.isTold(p) {
 		id = p.Lease.ID
 	}
 	caller, k, l := p.key.caller, p.key, w.desk.link

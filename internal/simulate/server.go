@@ -159,7 +159,11 @@ func (s *server) do(name string, about key, cmd machine.Command) {
 	}
 	now := s.observe()
 	s.w.check.before(name, about, cmd)
-	if err := s.engine.Do(now, cmd); err != nil {
+	real := cmd
+	if l, ok := cmd.(machine.Leave); ok && l.Session == "" && s.w.cfg.Fault == MissLeaves {
+		real = machine.Show{}
+	}
+	if err := s.engine.Do(now, real); err != nil {
 		s.w.fail("books", "the engine gave up: %v", err)
 		return
 	}
@@ -168,7 +172,7 @@ func (s *server) do(name string, about key, cmd machine.Command) {
 		s.w.steps++
 	}
 	if s.w.tracing() {
-		s.w.logf("broker %v: %s", now, describe(cmd))
+		s.w.traceStep(now, cmd, fx)
 	}
 	s.w.check.after(name, about, cmd, now, fx)
 	if s.w.cfg.Fault == AnswerEarly {
@@ -234,7 +238,6 @@ func (s *server) answer(a machine.Answer) {
 	}
 	s.forget(a.Call)
 	s.w.check.says(o, a)
-	s.passOver(o, a)
 	if a.Err != nil {
 		o.c.reply(a, a.Err)
 		return
@@ -242,13 +245,18 @@ func (s *server) answer(a machine.Answer) {
 	o.c.reply(a, nil)
 }
 
-// passOver is the fault PassOver: who was told to ask again counts as gone.
-func (s *server) passOver(o *opening, a machine.Answer) {
-	if s.w.cfg.Fault != PassOver || a.Err == nil || a.Err.Code() != string(lease.CodeQueued) {
+// extendAgain is the fault ExtendAgain: each start gives every lease its time
+// again.
+func (s *server) extendAgain() {
+	if s.w.cfg.Fault != ExtendAgain {
 		return
 	}
 	s.w.check.deaf = true
-	s.do("leave", o.c.about, machine.Leave{Caller: o.c.about.caller, ID: o.c.about.id, Call: a.Call})
+	for _, p := range slices.Clone(s.w.check.books.live) {
+		if p.State == lease.Held {
+			s.do("renew", p.key, machine.Renew{Call: 1, Caller: p.key.caller, Lease: p.Lease.ID})
+		}
+	}
 	s.w.check.deaf = false
 }
 
@@ -341,13 +349,17 @@ func (s *server) restartIn(d time.Duration) {
 	life := s.life
 	s.w.after(d, func() {
 		if s.life == life && s.state == serverDown {
-			s.start(false)
+			s.start()
 		}
 	})
 }
 
 // start begins a process over what the disk holds.
-func (s *server) start(settle bool) {
+func (s *server) start() {
+	settle := s.w.disk.restored
+	s.w.disk.restored = false
+	// What a restart meets are the states in which the last process ended.
+	s.w.meet("restart", key{}, machine.Restart{})
 	s.w.disk.reopen()
 	engine, err := broker.LoadEngine(context.Background(), s.w.plan.machine, s.w.disk.store)
 	if err != nil {
@@ -363,6 +375,7 @@ func (s *server) start(settle bool) {
 	}
 	s.w.check.loaded(settle)
 	s.do("restart", key{}, machine.Restart{Fence: fence, Settle: settle})
+	s.extendAgain()
 	s.turn()
 }
 

@@ -50,6 +50,9 @@ func indexOf(names []string, name string) int {
 // meet counts which states a command meets, each once: that of the request it
 // is about, or those of all that it may concern.
 func (w *World) meet(name string, about key, cmd machine.Command) {
+	if w.server.engine == nil {
+		return
+	}
 	row := indexOf(commands[:], name)
 	if row < 0 {
 		w.fail("books", "there is no command %q in the table", name)
@@ -183,8 +186,9 @@ func (t *Table) Rare(least int) (rare, wrong []string) {
 // that ends in * stands for all that begin so.
 var unreachable = []struct{ commands, states, why string }{
 	{"renew release abandon revoke clear prove clean progress", "present reserved absent", "a waiter has no lease that could be named"},
-	{"renew release abandon revoke clear prove clean progress", "ended refused,ended cancelled,ended timed_out,ended absent,ended unsatisfiable,ended finished", "the request ended without a lease that could be named"},
-	{"apply drain undrain arrive leave health tick restart show", "new", "the command is about no single request"},
+	{"clean", "ended refused,ended timed_out,ended absent,ended unsatisfiable,ended finished", "a cleaner does not wait, and is refused without a record"},
+	{"renew release abandon revoke clear prove progress", "ended refused,ended cancelled,ended timed_out,ended absent,ended unsatisfiable,ended finished", "the request ended without a lease that could be named"},
+	{"apply drain undrain arrive health tick restart show", "new", "the command is about no single request"},
 }
 
 // reason returns why a pair is unreachable, or "".

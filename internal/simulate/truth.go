@@ -17,6 +17,8 @@ type work struct {
 	host   *host
 	places []place
 	units  []int64
+	// caps are the capacities of the places when the lease was granted.
+	caps   []int64
 	honest bool
 	// cleans is set on a cleaner's work: whose units it cleans.
 	cleans  lease.LeaseID

@@ -93,7 +93,7 @@ type World struct {
 // Run runs one history and winds it up.
 func Run(cfg Config) Result {
 	w := newWorld(cfg)
-	w.server.start(false)
+	w.server.start()
 	w.nextOp(0)
 	for w.broken == nil && w.steps < w.cfg.Steps && (cfg.Until == 0 || w.now < cfg.Until) {
 		w.happen()
