@@ -204,11 +204,10 @@ func TestK18SmallCommits(t *testing.T) {
 func TestK18LargestStepFitsInASmallCommit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := open(t, store.NewMemory(store.Limits{Changes: 100}))
-		settings := lease.Settings{Handover: lease.Handover{After: lease.AtOnce}}
-		specs := []lease.PoolSpec{poolWith("g", settings, names(62)...)}
+		specs := []lease.PoolSpec{pool("g", names(62)...)}
 		var claims []lease.Claim
 		for i := range lease.MaxClaims {
-			large := poolWith(fmt.Sprint("large-", i), settings, names(lease.MaxSlots/lease.MaxClaims)...)
+			large := pool(fmt.Sprint("large-", i), names(lease.MaxSlots/lease.MaxClaims)...)
 			specs = append(specs, large)
 			claims = append(claims, lease.Claim{Pool: large.Name, Count: len(large.Slots)})
 		}
