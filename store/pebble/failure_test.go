@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -121,6 +123,9 @@ func TestGateWaitsForWritesUnderWay(t *testing.T) {
 		go g.try(func() error { <-finish; return nil })
 		synctest.Wait()
 		g.fail(syscall.EIO)
+		if g.enter() {
+			t.Errorf("a write got through after a failure")
+		}
 		released := make(chan error, 1)
 		go func() { released <- g.release() }()
 		synctest.Wait()
@@ -133,9 +138,6 @@ func TestGateWaitsForWritesUnderWay(t *testing.T) {
 		}
 		if err := g.release(); err != nil || lock.closed != 1 {
 			t.Errorf("the second release returned %v, the lock was closed %d times, want 1", err, lock.closed)
-		}
-		if g.enter() {
-			t.Errorf("a write got through a gate that was shut")
 		}
 	})
 }
@@ -359,5 +361,24 @@ func TestLoggerHearsPebble(t *testing.T) {
 	newLogger(slog.New(slog.NewTextHandler(&log, nil)), st.gate).Errorf("lost %d", 3)
 	if !strings.Contains(log.String(), `level=ERROR msg="lost 3"`) {
 		t.Errorf("an error of Pebble's is not in the log: %q", log.String())
+	}
+}
+
+// The directory is synced between a new manifest and the marker that names
+// it, so that no loss of power keeps the marker and not the manifest.
+func TestManifestIsSafeBeforeItsMarker(t *testing.T) {
+	var mu sync.Mutex
+	var ops []string
+	record := errorfs.InjectorFunc(func(op errorfs.Op) error {
+		mu.Lock()
+		defer mu.Unlock()
+		ops = append(ops, fmt.Sprint(op.Kind, " ", op.Path))
+		return nil
+	})
+	mustClose(t, mustOpen(t, "store", Config{FS: errorfs.Wrap(newMemFS(), record)}))
+	marker := slices.IndexFunc(ops, func(op string) bool { return strings.Contains(op, "marker.manifest") })
+	want := fmt.Sprint(errorfs.OpFileSync, " store")
+	if marker < 0 || ops[marker-1] != want {
+		t.Errorf("before the marker Pebble did %q, want a sync of the directory last", ops[:max(marker, 0)])
 	}
 }
