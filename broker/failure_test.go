@@ -202,8 +202,14 @@ func TestK18SmallCommits(t *testing.T) {
 // A tick that empties 32 slots marked for removal, and their pools, after all
 // the other changes that a step may have, still fits in a commit.
 func TestK18LargestStepFitsInASmallCommit(t *testing.T) {
+	for _, limit := range []int{100, 60, 46} {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) { largestStep(t, limit) })
+	}
+}
+
+func largestStep(t *testing.T, limit int) {
 	bubble(t, func(t *testing.T) {
-		f := open(t, store.NewMemory(store.Limits{Changes: 100}))
+		f := open(t, store.NewMemory(store.Limits{Changes: limit}))
 		specs := []lease.PoolSpec{pool("g", names(62)...)}
 		var claims []lease.Claim
 		for i := range lease.MaxClaims {
