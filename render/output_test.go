@@ -203,3 +203,13 @@ func serveThenDie(outputs string) {
 	s.Execute(ctx, render.Job{JobID: "j", SourceKey: os.Args[0], OutputKey: "j.png"})
 	select {}
 }
+
+// Of a kind of file that cannot be decoded here something must at least be there.
+func TestBR127_AnEmptyOutputOfAnyKindIsRefused(t *testing.T) {
+	f := newFarm(t, 1)
+	j := f.job("j")
+	j.OutputKey = "j.exr"
+	_, err := execute(t, t.Context(), f.service(program(t, "empty", render.Program{})), j)
+	demandCode(t, err, lease.CodeOutputInvalid, "it is empty")
+	demandFiles(t, f.outputs)
+}

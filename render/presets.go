@@ -23,7 +23,7 @@ var presets = map[string]Program{
 	},
 	"povray": {
 		Path:    "povray",
-		Args:    []string{"+I{source}", "+O{output}", "+L{sourcedir}", "+FN", "-D", "-GA", "-GF"},
+		Args:    []string{"+I{source}", "+O{output}", "+L{sourcedir}", "+FN", "-D", "-GD", "-GR", "-GS"},
 		Install: "apt-get install povray",
 	},
 	"ffmpeg": {
