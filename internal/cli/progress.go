@@ -67,7 +67,17 @@ func (p *progress) endedLocked(s render.Step) {
 		p.failed++
 	}
 	p.clearLocked()
-	fmt.Fprintln(p.w, line(s))
+	fmt.Fprintln(p.w, p.fit(line(s)))
+}
+
+// fit cuts a line to the terminal: a person sees the code and the start of the
+// reason, a file gets all of it.
+func (p *progress) fit(s string) string {
+	runes := []rune(s)
+	if !p.live || len(runes) < p.width {
+		return s
+	}
+	return string(runes[:p.width-2]) + "…"
 }
 
 // line says how a job ended.
@@ -127,7 +137,7 @@ func (p *progress) drawLocked() {
 	}
 	slices.Sort(slots)
 	text := fmt.Sprintf("  %d of %d, %d failed, %d waiting  %s", p.done, p.total, p.failed, p.queued, strings.Join(slots, "  "))
-	fmt.Fprint(p.w, "\r\x1b[K", text[:min(len(text), p.width-1)])
+	fmt.Fprint(p.w, "\r\x1b[K", p.fit(text))
 }
 
 func (p *progress) clearLocked() {
