@@ -14,10 +14,7 @@ type agenda struct {
 type event struct {
 	at    time.Duration
 	order uint64
-	// idle says that the event is no step of its own: a broker's look at its
-	// clock.
-	idle bool
-	do   func()
+	do    func()
 }
 
 func (a *agenda) Len() int { return len(a.items) }
@@ -40,9 +37,9 @@ func (a *agenda) Pop() any {
 	return e
 }
 
-func (a *agenda) add(at time.Duration, idle bool, do func()) {
+func (a *agenda) add(at time.Duration, do func()) {
 	a.count++
-	heap.Push(a, event{at: at, order: a.count, idle: idle, do: do})
+	heap.Push(a, event{at: at, order: a.count, do: do})
 }
 
 func (a *agenda) next() event { return heap.Pop(a).(event) }

@@ -196,7 +196,7 @@ func (q *queue) sync(b *books, grants []*page) {
 // rules give something, on the slots that they say.
 func (c *checker) checkQueue(cmd machine.Command, now time.Duration, fx *machine.Effects) {
 	q := c.queue
-	if len(q.waiters) == 0 && len(c.grants) == 0 {
+	if _, asks := cmd.(machine.Acquire); len(q.waiters) == 0 && len(c.grants) == 0 && !asks {
 		q.sync(c.books, nil)
 		q.hears(c.books, cmd, now)
 		q.answered(fx, now)
@@ -230,15 +230,21 @@ func (c *checker) queued(cmd machine.Command) []*page {
 		}
 		grants = append(grants, p)
 		if c.queue.find(p.Number) == nil {
-			c.addGranted(p)
+			c.addForNow(p)
+		}
+	}
+	if a, ok := cmd.(machine.Acquire); ok {
+		p := c.books.byKey[key{caller: a.Caller, id: a.Request.ID}]
+		if p != nil && p.Code == lease.CodeNoCapacity && p.changed == len(c.books.digests)-1 {
+			c.addForNow(p)
 		}
 	}
 	return grants
 }
 
-// addGranted puts a request that was granted at its arrival in the queue, as
-// it stood there for a moment.
-func (c *checker) addGranted(p *page) {
+// addForNow puts a request that was granted or refused at its arrival in the
+// queue, as it stood there for a moment.
+func (c *checker) addForNow(p *page) {
 	body, ok := c.w.bodies[p.key]
 	if !ok {
 		return

@@ -164,7 +164,8 @@ func (c *checker) promised(t lease.Token, at time.Duration, start uint64) {
 		c.w.fail("I4", "an answer tells of lease %s, which was never granted", t.LeaseID.Ref())
 		return
 	}
-	if end := at + t.Left; p.saidIn != c.start || end > p.said {
+	// An answer with nothing left promises nothing.
+	if end := at + t.Left; t.Left > 0 && (p.saidIn != c.start || end > p.said) {
 		p.said, p.saidIn = end, c.start
 	}
 	p.saidStart = max(p.saidStart, start)

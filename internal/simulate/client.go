@@ -25,8 +25,8 @@ func newClient(w *World, n int) *client {
 	c := &client{w: w, n: n, host: w.hosts[n%len(w.hosts)], caller: lease.Caller("user" + strconv.Itoa(n%3))}
 	c.link = &link{w: w, id: uint64(n)}
 	c.janitor = n >= w.plan.clients-w.plan.janitors
-	if n%3 == 1 && !c.janitor {
-		c.session = &session{c: c}
+	if n%5 < 2 && !c.janitor {
+		c.session = &session{c: c, lag: uint64(n % 4 * 2)}
 	}
 	return c
 }

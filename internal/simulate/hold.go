@@ -109,10 +109,21 @@ func (j *job) stopTime() time.Duration {
 		return j.in.deaf
 	}
 	most := attempt.DefaultMargin(j.token.TTL)
-	if after, ok := j.token.Handover(); ok {
+	if after, ok := j.token.Handover(); ok && !j.mixed() {
 		most += after
 	}
 	return time.Duration(j.in.kill * float64(most))
+}
+
+// mixed reports whether some of the slots wait for a proof: they may be
+// cleaned from the promised end on.
+func (j *job) mixed() bool {
+	for _, s := range j.token.Slots {
+		if s.Handover.Proofs != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // afterLoss says late that the work has stopped, or ends.

@@ -67,6 +67,7 @@ func (h *host) ring(mono time.Duration, alive func() bool, do func()) {
 	case h.now().Mono < mono:
 		h.at(mono, alive, do)
 	default:
+		h.w.steps++
 		do()
 	}
 }

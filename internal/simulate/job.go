@@ -90,9 +90,9 @@ func (j *job) wakeAt(mono time.Duration, do func()) {
 func (j *job) sendAcquire(try int) {
 	j.try.hangUp()
 	j.sent = j.host.now()
-	cmd := machine.Acquire{
-		Caller: j.key.caller, Request: j.req, Digest: j.digest, Poll: j.in.poll,
-		Session: j.session, Serial: j.serial, Mark: j.serial,
+	cmd := machine.Acquire{Caller: j.key.caller, Request: j.req, Digest: j.digest, Poll: j.in.poll, Session: j.session, Serial: j.serial}
+	if j.session != "" {
+		cmd.Mark = j.c.session.mark()
 	}
 	j.try = j.c.link.ask(j.host, "acquire", j.key, func(call uint64) machine.Command {
 		cmd.Call, cmd.LeaseID, cmd.StoreFull = call, j.w.leaseID(), j.w.server.full

@@ -104,6 +104,7 @@ func (c *call) answered(a machine.Answer, err error) {
 	if c.done {
 		return
 	}
+	c.w.steps++
 	c.hangUp()
 	if c.got != nil {
 		c.got(a, err)

@@ -22,7 +22,7 @@ func (w *World) nextOp(n int) {
 	if n == 0 {
 		gap = 0
 	}
-	w.agenda.add(w.now+gap, true, func() {
+	w.agenda.add(w.now+gap, func() {
 		if w.ending || w.broken != nil {
 			return
 		}
@@ -70,9 +70,9 @@ var opKinds = []struct {
 	draw   func(w *World, n int, d dice) op
 }{
 	{340, drawJob}, {40, drawStorm}, {70, drawClean}, {70, drawInspect}, {40, drawBoots},
-	{160, drawProbe}, {20, drawKill}, {25, drawBreak}, {14, drawSleep}, {8, drawReboot},
-	{10, drawCrash}, {6, drawStop}, {6, drawDiskFails}, {6, drawStall}, {6, drawSlowDisk}, {6, drawFull},
-	{40, drawApply}, {30, drawDrain}, {24, drawHealth}, {24, drawRevoke}, {40, drawClear}, {20, drawShow},
+	{200, drawProbe}, {24, drawKill}, {50, drawBreak}, {120, drawSession}, {14, drawSleep}, {10, drawReboot},
+	{10, drawCrash}, {5, drawStop}, {5, drawDiskFails}, {6, drawStall}, {10, drawSlowDisk}, {6, drawFull},
+	{40, drawApply}, {50, drawDrain}, {40, drawHealth}, {24, drawRevoke}, {40, drawClear}, {20, drawShow},
 	{4, drawBackup}, {2, drawRestore},
 }
 
@@ -88,7 +88,12 @@ func drawStorm(w *World, _ int, d dice) op {
 		s.lost = 1
 	}
 	long := d.between(2*time.Second, 60*time.Second)
-	i := d.IntN(len(w.clients) + len(w.hosts) + 1)
+	i := d.IntN(len(w.clients) + 1)
+	if d.in(0.25) {
+		i = len(w.clients) + d.IntN(len(w.hosts))
+	} else if i == len(w.clients) {
+		i = len(w.clients) + len(w.hosts)
+	}
 	set := func(l *link) { l.storm = s; l.storm.until = w.now + long }
 	text := fmt.Sprintf("for %v: %.0f%% of packets lost, %.0f%% doubled, %.0f%% held, %.0f%% break, delays to %v", long, 100*s.lost, 100*s.twice, 100*s.held, 100*s.broken, s.delay)
 	switch {
@@ -124,6 +129,26 @@ func drawBreak(w *World, _ int, d dice) op {
 			c.job.try.reset()
 		}
 	}}
+}
+
+// drawSession has a client with a session let a waiter be, whom the session
+// keeps present, or open another connection.
+func drawSession(w *World, _ int, d dice) op {
+	c := w.drawClient(d)
+	if c.session == nil {
+		return op{fmt.Sprintf("client %d has no session", c.n), func() {}}
+	}
+	switch long := d.between(0, 20*time.Second); {
+	case d.in(0.4):
+		return op{fmt.Sprintf("client %d lets its waiter be", c.n), func() {
+			if c.job != nil && c.job.phase == asking {
+				c.dropped()
+			}
+		}}
+	case d.in(0.5):
+		return op{fmt.Sprintf("client %d's session has one more connection for %v", c.n, long), func() { c.session.another(long) }}
+	}
+	return op{fmt.Sprintf("the session of client %d comes back", c.n), c.session.connect}
 }
 
 // reconnect opens a session's connection again, where it is of use.

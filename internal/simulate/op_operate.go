@@ -69,26 +69,40 @@ func drawHealth(w *World, _ int, d dice) op {
 
 // leased returns some request with a lease, live or ended not long ago.
 func (w *World) leased(which uint64) *page {
-	var some []*page
+	return w.some(which, func(p *page) bool { return p.Lease != nil && w.check.isTold(p) })
+}
+
+// some returns a request, live or ended not long ago: each state that there
+// is comes as often as any other.
+func (w *World) some(which uint64, fits func(*page) bool) *page {
+	var groups [len(states)][]*page
+	var kinds []int
 	for _, p := range w.recent() {
-		if p.Lease != nil && w.check.isTold(p) {
-			some = append(some, p)
+		if !fits(p) {
+			continue
 		}
+		i := indexOf(states[:], w.stateOf(p))
+		if len(groups[i]) == 0 {
+			kinds = append(kinds, i)
+		}
+		groups[i] = append(groups[i], p)
 	}
-	if len(some) == 0 {
+	if len(kinds) == 0 {
 		return nil
 	}
-	return some[which%uint64(len(some))]
+	group := groups[kinds[which%uint64(len(kinds))]]
+	return group[(which>>16)%uint64(len(group))]
+}
+
+func (w *World) stateOf(p *page) string {
+	return w.server.engine.StateOf(p.key.caller, p.key.id)
 }
 
 // recent returns the live requests and the youngest ended ones.
 func (w *World) recent() []*page {
 	b := w.check.books
 	all := append([]*page{}, b.live...)
-	for i := max(0, len(b.ended)-len(b.live)-8); i < len(b.ended); i++ {
-		all = append(all, b.ended[i])
-	}
-	return all
+	return append(all, b.ended[max(0, len(b.ended)-60):]...)
 }
 
 func drawRevoke(w *World, _ int, d dice) op {
@@ -143,14 +157,12 @@ func drawInspect(w *World, _ int, d dice) op {
 // copy, a stranger, a tool.
 func drawProbe(w *World, n int, d dice) op {
 	which := d.Uint64()
-	name := pick(d, "acquire", "acquire", "mismatch", "cancel", "renew", "release", "abandon", "progress", "foreign", "made up")
+	name := pick(d, "acquire", "acquire", "mismatch", "cancel", "renew", "release", "abandon", "progress", "foreign", "made up", "clean", "clean again")
 	poll := pick(d, 0, time.Second)
 	return op{"a stray " + name + " about some request", func() {
-		all := w.recent()
-		if len(all) == 0 {
-			return
+		if p := w.some(which, func(*page) bool { return true }); p != nil {
+			w.probe(name, p, n, poll)
 		}
-		w.probe(name, all[which%uint64(len(all))], n, poll)
 	}}
 }
 
@@ -173,6 +185,9 @@ func (w *World) probe(name string, p *page, n int, poll time.Duration) {
 		return
 	case "made up":
 		w.probeMadeUp(n)
+		return
+	case "clean", "clean again":
+		w.probeClean(p, n, name == "clean again")
 		return
 	}
 	if id == "" || name == "renew" && w.check.closed[k] != nil || name == "release" && w.desk.mayRun(p) {
@@ -210,6 +225,27 @@ func (w *World) probeAcquire(p *page, mismatch bool, poll time.Duration) {
 	cmd := machine.Acquire{Caller: p.key.caller, Request: body, Digest: body.Body(), Poll: poll}
 	cmd.Session, cmd.Serial = p.key.inSession()
 	w.desk.link.ask(nil, "acquire", p.key, func(call uint64) machine.Command {
+		cmd.Call, cmd.LeaseID, cmd.StoreFull = call, w.leaseID(), w.server.full
+		return cmd
+	}, nil)
+}
+
+// probeClean asks to clean after some lease, or again as some cleaner did.
+// Nobody does anything with what comes of it.
+func (w *World) probeClean(p *page, n int, again bool) {
+	if p.Lease == nil || !w.check.isTold(p) {
+		return
+	}
+	part, k := p.Lease.Parts[0], key{caller: "user0", id: lease.RequestID(fmt.Sprintf("c%d", n))}
+	cmd := machine.Clean{Caller: k.caller, ID: k.id, Pool: part.Pool, Slot: part.Slot, Lease: p.Lease.ID.Ref()}
+	if again {
+		if body, ok := w.bodies[p.key]; ok && p.Lease.Cleans != nil {
+			cmd.Digest = body.Body()
+		}
+		k = p.key
+		cmd.Caller, cmd.ID = k.caller, k.id
+	}
+	w.desk.link.ask(nil, "clean", k, func(call uint64) machine.Command {
 		cmd.Call, cmd.LeaseID, cmd.StoreFull = call, w.leaseID(), w.server.full
 		return cmd
 	}, nil)

@@ -168,7 +168,7 @@ func (s *server) do(name string, about key, cmd machine.Command) {
 		return
 	}
 	fx := s.engine.Effects()
-	if _, tick := cmd.(machine.Tick); tick && len(fx.Changes)+len(fx.Answers) > 0 {
+	if _, tick := cmd.(machine.Tick); !tick || len(fx.Changes)+len(fx.Answers) > 0 {
 		s.w.steps++
 	}
 	if s.w.tracing() {
@@ -205,7 +205,7 @@ func (s *server) seal() {
 	}
 	s.commit = &c
 	life := s.life
-	s.w.agenda.add(s.w.now+s.w.disk.delay(), true, func() {
+	s.w.agenda.add(s.w.now+s.w.disk.delay(), func() {
 		if s.life == life && s.commit != nil && !s.synced {
 			s.sync()
 		}
@@ -266,7 +266,7 @@ func (s *server) look(life int) {
 		return
 	}
 	if s.w.now < s.stalled {
-		s.w.agenda.add(s.stalled, true, func() { s.look(life) })
+		s.w.agenda.add(s.stalled, func() { s.look(life) })
 		return
 	}
 	s.turn()
@@ -280,7 +280,7 @@ func (s *server) look(life int) {
 	if due, ok := s.engine.Next(); ok {
 		wait = min(wait, max(due-s.engine.Now(), time.Millisecond))
 	}
-	s.w.agenda.add(s.w.now+wait, true, func() { s.look(life) })
+	s.w.agenda.add(s.w.now+wait, func() { s.look(life) })
 }
 
 // stall stops the process for a while, with everything waiting in its socket.

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/berth-dev/berth/lease"
 	"github.com/berth-dev/berth/lease/machine"
@@ -14,8 +15,10 @@ type session struct {
 	id     string
 	made   int
 	serial uint64
-	pipe   *pipe
-	known  bool // the broker has answered an arrival
+	// lag is how many numbers the client's mark stays behind.
+	lag   uint64
+	pipe  *pipe
+	known bool // the broker has answered an arrival
 }
 
 // A pipe is one connection of a session.
@@ -34,13 +37,14 @@ func (s *session) next() lease.RequestID {
 	return lease.RequestID(s.id + ":" + strconv.FormatUint(s.serial, 10))
 }
 
-// mark is the number below which the client asks no more: that of the
-// request under way, or of the next.
+// mark is the number below which the client asks no more: at the most that of
+// the request under way, or of the next.
 func (s *session) mark() uint64 {
-	if s.c.job != nil {
-		return s.serial
+	next := s.serial
+	if s.c.job == nil {
+		next++
 	}
-	return s.serial + 1
+	return next - min(next, s.lag)
 }
 
 // connect opens a connection, of a new session where the broker knows none.
@@ -55,6 +59,24 @@ func (s *session) connect() {
 	}
 	p := &pipe{}
 	s.pipe = p
+	s.arrive(p)
+}
+
+// another opens one more connection for a while, as a client does that takes
+// the old one for dead.
+func (s *session) another(d time.Duration) {
+	if !s.known {
+		return
+	}
+	p := &pipe{}
+	s.arrive(p)
+	s.c.w.after(d, func() {
+		p.closed = true
+		s.c.w.server.pipeGone(p)
+	})
+}
+
+func (s *session) arrive(p *pipe) {
 	id, mark, fresh := s.id, s.mark(), !s.known
 	c := s.c.link.ask(s.c.host, "arrive", key{caller: s.c.caller, session: id}, func(call uint64) machine.Command {
 		return machine.Arrive{Call: call, Caller: s.c.caller, Session: id, Mark: mark, New: fresh, StoreFull: s.c.w.server.full}
@@ -67,9 +89,9 @@ func (s *session) connect() {
 			s.known = true
 		case lease.CodeOf(err) == lease.CodeSessionUnknown:
 			s.known = false
-			s.hangUp()
+			s.drop(p)
 		default:
-			s.hangUp()
+			s.drop(p)
 		}
 	})
 	c.pipe = p
@@ -77,8 +99,13 @@ func (s *session) connect() {
 
 // hangUp closes the connection; the broker notices later.
 func (s *session) hangUp() {
-	p := s.pipe
-	if p == nil || p.closed {
+	if s.pipe != nil {
+		s.drop(s.pipe)
+	}
+}
+
+func (s *session) drop(p *pipe) {
+	if p.closed {
 		return
 	}
 	p.closed = true

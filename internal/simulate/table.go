@@ -66,6 +66,11 @@ func (w *World) meet(name string, about key, cmd machine.Command) {
 		}
 	}
 	if about.id != "" {
+		if p := w.check.books.byKey[about]; namesLease(cmd) && (p == nil || p.Lease == nil) {
+			// After a restore the broker knows the request, but not the lease.
+			count(machine.StateNew)
+			return
+		}
 		count(w.server.engine.StateOf(about.caller, about.id))
 		if c, ok := cmd.(machine.Clean); ok {
 			w.meetCleaned(c, count)
@@ -82,10 +87,22 @@ func (w *World) meet(name string, about key, cmd machine.Command) {
 	w.meetEnded(about, leases, count)
 }
 
+// namesLease reports whether a command names a lease, and no request.
+func namesLease(cmd machine.Command) bool {
+	switch cmd.(type) {
+	case machine.Renew, machine.Release, machine.Abandon, machine.Progress, machine.Revoke, machine.Clear, machine.ProveTree:
+		return true
+	}
+	return false
+}
+
 func (w *World) meetCleaned(c machine.Clean, count func(string)) {
-	for _, p := range w.check.books.live {
-		if p.Lease != nil && p.Lease.ID.Ref() == c.Lease {
-			count(w.server.engine.StateOf(p.key.caller, p.key.id))
+	b := w.check.books
+	for _, list := range [][]*page{b.live, b.ended[max(0, len(b.ended)-60):]} {
+		for _, p := range list {
+			if p.Lease != nil && p.Lease.ID.Ref() == c.Lease {
+				count(w.stateOf(p))
+			}
 		}
 	}
 }

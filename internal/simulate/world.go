@@ -11,8 +11,10 @@ import (
 // A Config says which history to run.
 type Config struct {
 	Seed uint64
-	// Steps is how many events make the history, before all is wound up; 0
-	// means 20,000. A broker's idle look at its clock is none.
+	// Steps is how many steps make the history, before all is wound up; 0
+	// means 20,000. A step is a decision, a command that the broker runs (but
+	// a look at its clock in which nothing happens), an answer that somebody
+	// gets, or something that a process does at a moment it waited for.
 	Steps int
 	// Until also ends it, at that true time; 0 is never. Ops bounds the
 	// decisions; 0 is not at all. Drop leaves decisions out. All three are
@@ -129,14 +131,11 @@ func newWorld(cfg Config) *World {
 func (w *World) happen() {
 	e := w.agenda.next()
 	w.now = e.at
-	if !e.idle {
-		w.steps++
-	}
 	e.do()
 }
 
 // after has something happen later.
-func (w *World) after(d time.Duration, do func()) { w.agenda.add(w.now+max(d, 0), false, do) }
+func (w *World) after(d time.Duration, do func()) { w.agenda.add(w.now+max(d, 0), do) }
 
 // fail records the first breach.
 func (w *World) fail(rule, format string, args ...any) {
