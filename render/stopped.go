@@ -3,8 +3,10 @@ package render
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
+	"github.com/berth-dev/berth/internal/proc"
 	"github.com/berth-dev/berth/lease"
 )
 
@@ -23,7 +25,11 @@ func (e *stoppedError) Unwrap() []error { return []error{e.why, e.renderer} }
 
 // Error says why, and what the renderer said if that is more.
 func (e *stoppedError) Error() string {
-	if strings.HasSuffix(e.why.Error(), e.renderer.Error()) {
+	var ended *proc.Error
+	switch {
+	case errors.As(e.renderer, &ended) && ended.Kind == proc.Cancelled:
+		return fmt.Sprintf("%v (%v)", e.why, ended.Status)
+	case strings.HasSuffix(e.why.Error(), e.renderer.Error()):
 		return e.why.Error()
 	}
 	return e.why.Error() + "; " + e.renderer.Error()

@@ -180,7 +180,7 @@ func (c *cancels) context(ctx context.Context, j render.Job) context.Context {
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-			cancel(lease.Errorf(lease.CodeCancelled, "job %s: its caller went away", j.JobID))
+			cancel(lease.Errorf(lease.CodeCancelled, "its caller went away"))
 		case <-ctx.Done():
 		}
 	}()
