@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -202,4 +203,46 @@ func (s source) forbid(t *testing.T, text string) {
 	if s.isTest() && strings.Contains(text, "time.Sleep(") && !strings.Contains(text, `"testing/synctest"`) {
 		t.Errorf("%s: sleeps outside a bubble", s.path)
 	}
+}
+
+// numbers finds K13, BR-002 and the like in names of tests and scenario files.
+var numbers = regexp.MustCompile(`(?m)(?:func Test|^)(K|BR|I|k|br|i)0*([0-9]+)(?:_|\()`)
+
+func TestNumbersAreExplained(t *testing.T) {
+	table, err := os.ReadFile("docs/scenarios.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, number := range numbersInUse(t) {
+		if !strings.Contains(string(table), "| "+number+" |") {
+			t.Errorf("docs/scenarios.md does not say what %s stands for", number)
+		}
+	}
+}
+
+func numbersInUse(t *testing.T) []string {
+	t.Helper()
+	var used []string
+	add := func(text string) {
+		for _, m := range numbers.FindAllStringSubmatch(text, -1) {
+			kind, n := strings.ToUpper(m[1]), m[2]
+			if kind == "BR" {
+				n = "-" + strings.Repeat("0", max(0, 3-len(n))) + n
+			}
+			used = append(used, kind+n)
+		}
+	}
+	for _, s := range sources(t) {
+		if text, err := os.ReadFile(s.path); err == nil && s.isTest() {
+			add(string(text))
+		}
+	}
+	files, err := filepath.Glob("lease/machine/testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no scenario files", err)
+	}
+	for _, f := range files {
+		add(filepath.Base(f))
+	}
+	return used
 }
