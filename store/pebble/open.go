@@ -111,9 +111,10 @@ func lastCommit(dir string, db *pebble.DB) (uint64, error) {
 }
 
 // options are chosen for small synced commits and a content that fits in
-// memory: no compression, a small cache (the content is read once, at the
-// start), recycled logs (a sync of a file that does not grow is cheaper), no
-// timer before a sync, no compactions caused by reads.
+// memory: no compression, large blocks and a small cache (the content is read
+// once, in order, at the start), no timer before a sync, no compactions caused
+// by reads. Old logs are used again, as Pebble does by itself: to sync a file
+// that does not grow is cheaper.
 func options(cfg Config, g *gate) *pebble.Options {
 	memTable := cfg.memTable
 	if memTable == 0 {
@@ -132,6 +133,9 @@ func options(cfg Config, g *gate) *pebble.Options {
 			BackgroundError: func(err error) { g.fail(err); park() },
 			DataCorruption:  func(info pebble.DataCorruptionInfo) { g.fail(info.Details) },
 		},
+	}
+	for i := range opts.Levels {
+		opts.Levels[i].BlockSize = 32 << 10
 	}
 	opts.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionNone })
 	opts.Experimental.ReadSamplingMultiplier = -1

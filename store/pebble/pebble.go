@@ -156,7 +156,7 @@ func (s *Store) enter() error {
 func (s *Store) failed() error {
 	return &store.Error{
 		Kind:  store.ErrFailed,
-		Text:  fmt.Sprintf("cannot go on with the store in %q, its last commit may be kept or not", s.dir),
+		Text:  fmt.Sprintf("cannot go on with the store in %q, a commit that was not acknowledged may be kept or not", s.dir),
 		Cause: s.gate.cause(),
 		Next:  "look at the disk, then open it again",
 	}
@@ -238,6 +238,9 @@ func (s *Store) Free() (uint64, error) {
 		free, tables = usage.AvailBytes, uint64(total.TablesSize)
 		return nil
 	})
+	if s.gate.cause() != nil {
+		return 0, s.failed()
+	}
 	if err != nil {
 		return 0, fmt.Errorf("cannot tell the free space of the store in %q: %w", s.dir, err)
 	}
