@@ -71,10 +71,10 @@ func (b *Broker) step(got []*call, tick bool, timer *time.Timer) ([]*call, error
 	if err := b.engine.Do(now, machine.Tick{}); err != nil {
 		return nil, err
 	}
+	timer.Reset(b.idle())
 	if now-b.looked >= observeEvery {
 		b.look()
 	}
-	timer.Reset(b.idle())
 	return got, nil
 }
 
