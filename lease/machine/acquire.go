@@ -193,10 +193,10 @@ func (m *Machine) queue(e *entry, c Acquire, pools []*pool) {
 
 func (m *Machine) checkQueue(sh *shape) *refusal {
 	for _, p := range sh.pools {
-		if p.queued.Len() >= m.cfg.Waiters {
+		if p.queued.len() >= m.cfg.Waiters {
 			return &refusal{lease.CodeTooManyWaiters, "pool " + p.Name + " has " + strconv.Itoa(m.cfg.Waiters) + " waiters already; ask later with a new id"}
 		}
-		if sh.waiters.Len() == 0 && len(p.shapes) >= m.cfg.Shapes {
+		if len(sh.waiters) == 0 && len(p.shapes) >= m.cfg.Shapes {
 			return &refusal{lease.CodeTooManyShapes, "pool " + p.Name + " has waiters with " + strconv.Itoa(m.cfg.Shapes) + " different claims already; ask with claims like theirs, or later with a new id"}
 		}
 	}
@@ -207,7 +207,7 @@ func (m *Machine) checkQueue(sh *shape) *refusal {
 func (m *Machine) listen(e *entry, c Acquire) {
 	poll := min(max(c.Poll, 0), lease.MaxPoll)
 	e.wait.calls = append(e.wait.calls, call{c.Call, m.now, m.now + poll})
-	e.wait.lastID = c.LeaseID
+	e.wait.lastID, e.wait.undecided = c.LeaseID, true
 	m.attend(e)
 	m.work.fresh = append(m.work.fresh, e)
 }
@@ -224,6 +224,7 @@ func (m *Machine) answerFresh() bool {
 		if e.wait == nil {
 			continue
 		}
+		e.wait.undecided = false
 		if e.Request.Wait == 0 {
 			m.endNoCapacity(e)
 			continue

@@ -277,16 +277,13 @@ func (m *Machine) doom(p *pool) {
 
 // endShape ends the shape's waiters as far as there is room.
 func (m *Machine) endShape(sh *shape) bool {
-	for {
-		e, ok := sh.waiters.Min()
-		if !ok {
-			return true
-		}
+	for len(sh.waiters) > 0 {
 		if !m.room() {
 			return false
 		}
-		m.endWaiting(e, lease.EndUnsatisfiable)
+		m.endWaiting(sh.waiters[len(sh.waiters)-1], lease.EndUnsatisfiable)
 	}
+	return true
 }
 
 // inOrder yields pools by name.

@@ -20,8 +20,8 @@ func (m *Machine) choose(w *entry, sh *shape) []pick {
 			return nil
 		}
 		var aside []pick
-		if first := p.first(); first != nil && first != w {
-			aside = p.setAside(first)
+		if p.head != nil && p.head != w {
+			aside = m.setAside(p, p.head)
 		}
 		before := len(m.picks)
 		m.picks = sh.views[i].pick(m.picks, c, aside)
@@ -35,10 +35,9 @@ func (m *Machine) choose(w *entry, sh *shape) []pick {
 // pick appends slots for one claim.
 func (v *view) pick(picks []pick, c lease.Claim, aside []pick) []pick {
 	left := c.Count
-	v.from.key = slotKey{c.Units, -1}
-	v.fit.Ascend(&v.from, func(s *slot) bool {
-		if s.key.free-unitsOn(aside, s) >= c.Units {
-			picks = append(picks, pick{s, c.Units})
+	v.fit.Ascend(spot{slotKey{c.Units, -1}, nil}, func(at spot) bool {
+		if at.free-unitsOn(aside, at.slot) >= c.Units {
+			picks = append(picks, pick{at.slot, c.Units})
 			left--
 		}
 		return left > 0
@@ -48,18 +47,20 @@ func (v *view) pick(picks []pick, c lease.Claim, aside []pick) []pick {
 
 // setAside returns what is kept for the pool's first waiter: the units of its
 // claim on the matching slots with the most spare units. A slot that is too
-// small for the claim does not match it.
-func (p *pool) setAside(first *entry) []pick {
-	i := first.wait.shape.place(p)
-	c := first.wait.shape.claims[i]
-	aside := make([]pick, 0, c.Count)
-	first.wait.shape.views[i].most.Scan(func(s *slot) bool {
-		if s.Capacity >= c.Units {
-			aside = append(aside, pick{s, min(c.Units, s.key.free)})
+// small for the claim does not match it. The result is valid until the next
+// call.
+func (m *Machine) setAside(p *pool, first *entry) []pick {
+	sh := first.wait.shape
+	i := sh.place(p)
+	c := sh.claims[i]
+	m.aside = m.aside[:0]
+	sh.views[i].most.Scan(func(at spot) bool {
+		if at.slot.Capacity >= c.Units {
+			m.aside = append(m.aside, pick{at.slot, min(c.Units, at.free)})
 		}
-		return len(aside) < c.Count
+		return len(m.aside) < c.Count
 	})
-	return aside
+	return m.aside
 }
 
 func unitsOn(picks []pick, s *slot) int64 {

@@ -81,7 +81,7 @@ func (m *Machine) decide() bool {
 			m.liftReservations(p)
 		}
 		if !m.decideIn(pools) {
-			m.work.dirty = pools
+			m.work.dirty = append(m.work.dirty[:0], pools...)
 			return false
 		}
 		m.work.dirty = m.work.dirty[:0]
@@ -89,9 +89,10 @@ func (m *Machine) decide() bool {
 	return true
 }
 
-// component returns the pools and all that shapes tie to them.
+// component returns the pools and all that shapes tie to them. The result is
+// valid until the next call.
 func (m *Machine) component(from []*pool) []*pool {
-	pools := slices.Clone(from)
+	pools := append(m.tied[:0], from...)
 	for i := 0; i < len(pools); i++ {
 		for _, sh := range pools[i].shapes {
 			if len(sh.pools) == 1 {
@@ -104,15 +105,12 @@ func (m *Machine) component(from []*pool) []*pool {
 			}
 		}
 	}
+	m.tied = pools
 	return pools
 }
 
 func (m *Machine) liftReservations(p *pool) {
-	for {
-		e, ok := p.reserved.Min()
-		if !ok {
-			return
-		}
+	for e := p.reserved.first(); e != nil; e = p.reserved.first() {
 		m.unreserve(e)
 		m.include(e)
 	}
@@ -121,8 +119,10 @@ func (m *Machine) liftReservations(p *pool) {
 // decideIn grants or reserves for one waiter after the other and reports
 // whether it came to the end.
 func (m *Machine) decideIn(pools []*pool) bool {
+	defer dismiss(pools)
 	for {
-		e, picks := m.nextGrant(pools)
+		m.lineUp(pools)
+		e, picks := m.nextGrant()
 		if e == nil {
 			return true
 		}
@@ -137,38 +137,41 @@ func (m *Machine) decideIn(pools []*pool) bool {
 	}
 }
 
-// nextGrant returns the waiter of earliest rank that can be granted.
-func (m *Machine) nextGrant(pools []*pool) (*entry, []pick) {
+// lineUp sorts the first waiters of all shapes by rank, and tells each pool
+// which waiter is its first.
+func (m *Machine) lineUp(pools []*pool) {
+	dismiss(pools)
 	heads := m.heads[:0]
 	for _, p := range pools {
 		for _, sh := range p.shapes {
-			if e, ok := sh.queue.Min(); ok && sh.pools[0] == p {
-				heads = append(heads, e)
+			if e := sh.queue.first(); e != nil && sh.pools[0] == p {
+				heads = append(heads, e.wait.ranked(e))
+			}
+		}
+	}
+	slices.SortFunc(heads, ranked.compare)
+	for _, h := range heads {
+		for _, p := range h.e.wait.shape.pools {
+			if p.head == nil {
+				p.head = h.e
 			}
 		}
 	}
 	m.heads = heads
-	slices.SortFunc(heads, func(a, b *entry) int {
-		if a.before(b) {
-			return -1
-		}
-		return 1
-	})
-	for _, e := range heads {
-		if picks := m.choose(e, e.wait.shape); picks != nil {
-			return e, picks
+}
+
+func dismiss(pools []*pool) {
+	for _, p := range pools {
+		p.head = nil
+	}
+}
+
+// nextGrant returns the waiter of earliest rank that can be granted.
+func (m *Machine) nextGrant() (*entry, []pick) {
+	for _, h := range m.heads {
+		if picks := m.choose(h.e, h.e.wait.shape); picks != nil {
+			return h.e, picks
 		}
 	}
 	return nil, nil
-}
-
-// satisfiable reports whether the pools' slots could ever satisfy the shape,
-// held, drained or sick as they may be.
-func (sh *shape) satisfiable() bool {
-	for i, c := range sh.claims {
-		if sh.pools[i].Removing || !sh.views[i].offers(c.Count, c.Units) {
-			return false
-		}
-	}
-	return true
 }

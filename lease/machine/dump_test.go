@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -46,14 +47,15 @@ func settledNumbers(m *Machine) []uint64 {
 }
 
 func dumpPool(b *strings.Builder, p *pool) {
-	fmt.Fprintf(b, "pool %s terms %+v queued %v shapes %d\n", p.Name, *p.terms, numbers(p.queued.Items()), len(p.shapes))
+	fmt.Fprintf(b, "pool %s terms %+v queued %v shapes %d\n", p.Name, *p.terms, numbers(slices.Collect(p.queued.each)), len(p.shapes))
 	p.slots.Scan(func(_ string, s *slot) bool {
 		guests := numbers(s.guests)
 		slices.Sort(guests)
 		fmt.Fprintf(b, "  slot %s used %d freed %v guests %v\n", s.ID, s.used, s.freed, guests)
 		return true
 	})
-	fmt.Fprintf(b, "  sizes %v\n", p.views[0].sizes)
+	sizes := slices.SortedFunc(slices.Values(p.views[0].sizes), func(a, b size) int { return cmp.Compare(a.capacity, b.capacity) })
+	fmt.Fprintf(b, "  sizes %v\n", sizes)
 }
 
 func dumpEntry(b *strings.Builder, e *entry) {

@@ -83,10 +83,12 @@ type Machine struct {
 	alarms   alarms
 
 	work work
-	// picks, heads and once are scratch space of one decision.
-	picks []pick
-	heads []*entry
-	once  shape
+	// The rest is scratch space of one decision.
+	picks, aside []pick
+	heads        []ranked
+	tied         []*pool
+	once         shape
+	key          []byte
 }
 
 type requestKey struct {

@@ -262,21 +262,32 @@ func (m *model) attend(a *ask) {
 	if present == a.present {
 		return
 	}
-	a.present, a.kept = present, nil
 	if !present {
+		m.touch(a)
 		a.absent = m.now
 		if a.grace > 0 {
 			a.absent = a.grace
 		}
 	}
+	a.present, a.kept = present, nil
 	m.touch(a)
 }
 
-// touch has the pools decided anew that the request claims.
+// touch has the pools decided anew that a present waiter claims. Behind
+// another that claims the same it makes no difference.
 func (m *model) touch(a *ask) {
+	if !a.present || a.kept == nil && m.behindItsLike(a) {
+		return
+	}
 	for _, c := range a.request.Claims {
 		m.changed[c.Pool] = true
 	}
+}
+
+func (m *model) behindItsLike(a *ask) bool {
+	return slices.ContainsFunc(m.ranked(), func(o *ask) bool {
+		return o != a && o.kept == nil && before(o, a) && fmt.Sprint(o.request.Claims) == fmt.Sprint(a.request.Claims)
+	})
 }
 
 func (m *model) leave(c Leave) {
@@ -321,9 +332,7 @@ func (m *model) end(a *ask, code lease.Code) {
 }
 
 func (m *model) endWaiting(a *ask, code lease.Code) {
-	if a.present {
-		m.touch(a)
-	}
+	m.touch(a)
 	m.end(a, code)
 	for _, c := range a.calls {
 		m.refuse(c.id, code)

@@ -16,20 +16,19 @@ type pool struct {
 	terms *lease.Terms
 	// shapes are the different claims that wait here.
 	shapes []*shape
-	// queued holds all waiters by rank, eligible those that may be decided,
-	// reserved those whose units wait for their client to ask.
-	queued, eligible, reserved *btree.BTreeG[*entry]
+	// queued holds all waiters, reserved those whose units wait for their
+	// client to ask; eligible counts those to be decided.
+	queued, reserved queue
+	eligible         int
+	// head is the first of those to be decided, while that is under way.
+	head *entry
 }
 
 func newPool(rec lease.Pool) *pool {
-	p := &pool{Pool: rec, queued: newQueue(), eligible: newQueue(), reserved: newQueue()}
+	p := &pool{Pool: rec, queued: newQueue(), reserved: newQueue()}
 	p.views = []*view{newView(nil, "")}
 	p.setTerms()
 	return p
-}
-
-func newQueue() *btree.BTreeG[*entry] {
-	return btree.NewBTreeGOptions((*entry).before, btree.Options{NoLocks: true})
 }
 
 func (p *pool) setTerms() {
@@ -40,14 +39,8 @@ func (p *pool) setTerms() {
 // closed reports whether nothing of the pool is granted.
 func (p *pool) closed() bool { return p.Drained || p.Removing }
 
-// first returns the first present waiter, or nil.
-func (p *pool) first() *entry {
-	e, _ := p.eligible.Min()
-	return e
-}
-
 // contested reports whether somebody is to be decided before a newcomer.
-func (p *pool) contested() bool { return p.eligible.Len() > 0 || p.reserved.Len() > 0 }
+func (p *pool) contested() bool { return p.eligible > 0 || p.reserved.len() > 0 }
 
 // view returns the index for a selector, made at its first use with one pass
 // over the pool's slots.
@@ -99,7 +92,7 @@ func (p *pool) dropView(i int) {
 
 // dropEmpty removes a pool that is to go and has no slot left.
 func (m *Machine) dropEmpty(p *pool) {
-	if at, _ := m.pools.Get(p.Name); at != p || !p.Removing || p.slots.Len() > 0 || p.queued.Len() > 0 {
+	if at, _ := m.pools.Get(p.Name); at != p || !p.Removing || p.slots.Len() > 0 || p.queued.len() > 0 {
 		return
 	}
 	m.pools.Delete(p.Name)

@@ -40,7 +40,7 @@ func (m *Machine) status(brief bool) *lease.Status {
 
 // poolStatus describes a pool and adds it to the sums.
 func (m *Machine) poolStatus(p *pool, sum *lease.Status, waiters map[*entry]bool) lease.PoolStatus {
-	ps := lease.PoolStatus{Name: p.Name, Source: p.Source, Settings: p.Settings, Drained: p.Drained, Removing: p.Removing, Queued: p.queued.Len()}
+	ps := lease.PoolStatus{Name: p.Name, Source: p.Source, Settings: p.Settings, Drained: p.Drained, Removing: p.Removing, Queued: p.queued.len()}
 	p.slots.Scan(func(_ string, s *slot) bool {
 		sum.Slots++
 		if s.open() && !p.closed() && s.used == 0 {
@@ -49,7 +49,7 @@ func (m *Machine) poolStatus(p *pool, sum *lease.Status, waiters map[*entry]bool
 		ps.Slots = append(ps.Slots, m.slotStatus(s, sum, &ps))
 		return true
 	})
-	p.queued.Scan(func(e *entry) bool {
+	p.queued.each(func(e *entry) bool {
 		waiters[e] = true
 		ps.LongestWait = max(ps.LongestWait, m.now-e.Arrived)
 		ps.Waiters = append(ps.Waiters, m.waiterStatus(e))

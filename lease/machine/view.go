@@ -15,40 +15,51 @@ type view struct {
 	// fit orders slots with spare units by how well they fit: fewest spare
 	// units, then longest unused, then id. most orders them the other way
 	// round, for setting aside.
-	fit, most *btree.BTreeG[*slot]
+	fit, most *btree.BTreeG[spot]
 	// sizes counts the slots not marked for removal by capacity.
-	sizes map[int64]int
+	sizes []size
 	// waiting counts the shapes that use the view; used is the step that last
 	// did.
 	waiting int
 	used    uint64
-	from    slot
+}
+
+// A spot is a slot with what orders it.
+type spot struct {
+	slotKey
+	slot *slot
+}
+
+// A size is how many slots have a capacity.
+type size struct {
+	capacity int64
+	slots    int
 }
 
 func newView(sel map[string]string, key string) *view {
 	opts := btree.Options{NoLocks: true}
 	return &view{
-		sel: sel, key: key, sizes: map[int64]int{},
-		fit:  btree.NewBTreeGOptions(fitsBetter, opts),
-		most: btree.NewBTreeGOptions(hasMore, opts),
+		sel: sel, key: key,
+		fit:  btree.NewBTreeGOptions(spot.fitsBetter, opts),
+		most: btree.NewBTreeGOptions(spot.hasMore, opts),
 	}
 }
 
-func fitsBetter(a, b *slot) bool {
+func (a spot) fitsBetter(b spot) bool {
 	switch {
-	case a.key.free != b.key.free:
-		return a.key.free < b.key.free
-	case a.key.freed != b.key.freed:
-		return a.key.freed < b.key.freed
+	case a.free != b.free:
+		return a.free < b.free
+	case a.freed != b.freed:
+		return a.freed < b.freed
 	}
-	return a.ID < b.ID
+	return a.slot.ID < b.slot.ID
 }
 
-func hasMore(a, b *slot) bool {
-	if a.key.free != b.key.free {
-		return a.key.free > b.key.free
+func (a spot) hasMore(b spot) bool {
+	if a.free != b.free {
+		return a.free > b.free
 	}
-	return a.ID < b.ID
+	return a.slot.ID < b.slot.ID
 }
 
 // selectorKey is the same for equal selectors.
@@ -96,30 +107,35 @@ func (s *slot) forget(v *view) {
 
 func (v *view) insert(s *slot) {
 	if s.key.free > 0 {
-		v.fit.Set(s)
-		v.most.Set(s)
+		v.fit.Set(spot{s.key, s})
+		v.most.Set(spot{s.key, s})
 	}
 }
 
 func (v *view) remove(s *slot) {
 	if s.key.free > 0 {
-		v.fit.Delete(s)
-		v.most.Delete(s)
+		v.fit.Delete(spot{s.key, s})
+		v.most.Delete(spot{s.key, s})
 	}
 }
 
 func (v *view) count(capacity int64, by int) {
-	if v.sizes[capacity] += by; v.sizes[capacity] == 0 {
-		delete(v.sizes, capacity)
+	i := slices.IndexFunc(v.sizes, func(s size) bool { return s.capacity == capacity })
+	if i < 0 {
+		i = len(v.sizes)
+		v.sizes = append(v.sizes, size{capacity, 0})
+	}
+	if v.sizes[i].slots += by; v.sizes[i].slots == 0 {
+		v.sizes = slices.Delete(v.sizes, i, i+1)
 	}
 }
 
 // offers reports whether the view has count slots of at least units capacity.
 func (v *view) offers(count int, units int64) bool {
 	n := 0
-	for capacity, slots := range v.sizes {
-		if capacity >= units {
-			n += slots
+	for _, s := range v.sizes {
+		if s.capacity >= units {
+			n += s.slots
 		}
 	}
 	return n >= count
