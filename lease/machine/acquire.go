@@ -42,7 +42,7 @@ func (c Acquire) run(m *Machine) {
 		m.refuse(c.Call, lease.CodeStoreFull, "cannot queue request %s: the broker's store is nearly full; free space on its disk and ask again", c.Request.ID.Ref())
 		return
 	}
-	m.acquire(c)
+	m.acquire(&c)
 }
 
 // acquireSession checks the request against its session, if it has one.
@@ -67,41 +67,38 @@ func (m *Machine) acquireSession(c Acquire) bool {
 }
 
 // acquire takes in a request that is new.
-func (m *Machine) acquire(c Acquire) {
+func (m *Machine) acquire(c *Acquire) {
 	pools, refusal := m.admit(&c.Request)
 	e := m.newEntry(c.Caller, c.Request.ID, c.Digest)
-	if refusal != nil {
+	switch {
+	case refusal != nil:
 		m.endRefused(e, refusal)
 		m.answer(Answer{Call: c.Call, Err: e.endError()})
-		return
+	case !m.grantAtOnce(e, c, pools):
+		m.queue(e, c, pools)
 	}
-	e.Request = &c.Request
-	if m.grantAtOnce(e, c, pools) {
-		return
-	}
-	m.queue(e, c, pools)
 }
 
 // admit finds the claimed pools and says why the request can never be
-// granted, where that is so.
+// granted, where that is so. The pools are valid until the next call.
 func (m *Machine) admit(r *lease.Request) ([]*pool, *refusal) {
-	pools := make([]*pool, len(r.Claims))
-	for i, c := range r.Claims {
+	m.claimed = m.claimed[:0]
+	for _, c := range r.Claims {
 		p, ok := m.pools.Get(c.Pool)
 		if !ok || p.Removing {
 			return nil, &refusal{lease.CodePoolUnknown, "there is no pool " + c.Pool + "; list the pools and ask for one of them"}
 		}
-		pools[i] = p
+		m.claimed = append(m.claimed, p)
 	}
-	if r := checkTimes(r, pools); r != nil {
+	if r := checkTimes(r, m.claimed); r != nil {
 		return nil, r
 	}
 	for i, c := range r.Claims {
-		if !m.view(pools[i], c.Select).offers(c.Count, c.Units) {
+		if !m.view(m.claimed[i], c.Select).offers(c.Count, c.Units) {
 			return nil, &refusal{lease.CodeUnsatisfiable, "pool " + c.Pool + " does not have " + describe(c) + ", even when all are free; ask for less"}
 		}
 	}
-	return pools, nil
+	return m.claimed, nil
 }
 
 // A refusal is why a request can never be granted.
@@ -154,7 +151,7 @@ func (m *Machine) endRefused(e *entry, r *refusal) {
 
 // grantAtOnce grants a request that comes to pools in which nobody is before
 // it.
-func (m *Machine) grantAtOnce(e *entry, c Acquire, pools []*pool) bool {
+func (m *Machine) grantAtOnce(e *entry, c *Acquire, pools []*pool) bool {
 	if !m.work.idle() {
 		return false
 	}
@@ -172,19 +169,21 @@ func (m *Machine) grantAtOnce(e *entry, c Acquire, pools []*pool) bool {
 	if picks == nil {
 		return false
 	}
-	m.makeLease(e, c.LeaseID, pools, picks)
+	m.makeLease(e, &c.Request, c.LeaseID, pools, picks)
 	m.answer(Answer{Call: c.Call, Token: m.token(e, m.now)})
 	return true
 }
 
 // queue makes a new request a waiter.
-func (m *Machine) queue(e *entry, c Acquire, pools []*pool) {
+func (m *Machine) queue(e *entry, c *Acquire, pools []*pool) {
 	sh := m.shapeOf(c.Request.Claims, pools)
 	if r := m.checkQueue(sh); r != nil {
 		m.endRefused(e, r)
 		m.answer(Answer{Call: c.Call, Err: e.endError()})
 		return
 	}
+	r := c.Request
+	e.Request = &r
 	m.enqueue(e, sh)
 	m.save(e)
 	m.tell(EventQueued, e, Event{Pool: pools[0].Name})
@@ -204,7 +203,7 @@ func (m *Machine) checkQueue(sh *shape) *refusal {
 }
 
 // listen adds a call to a waiter.
-func (m *Machine) listen(e *entry, c Acquire) {
+func (m *Machine) listen(e *entry, c *Acquire) {
 	poll := min(max(c.Poll, 0), lease.MaxPoll)
 	e.wait.calls = append(e.wait.calls, call{c.Call, m.now, m.now + poll})
 	e.wait.lastID, e.wait.undecided = c.LeaseID, true
@@ -215,24 +214,23 @@ func (m *Machine) listen(e *entry, c Acquire) {
 // answerFresh ends the newest calls that may not wait: of requests that do
 // not, and those with no poll.
 func (m *Machine) answerFresh() bool {
-	for len(m.work.fresh) > 0 {
-		if !m.room() {
-			return false
+	n := 0
+	for ; n < len(m.work.fresh) && m.room(); n++ {
+		if e := m.work.fresh[n]; e.wait != nil {
+			m.answerDecided(e)
 		}
-		e := m.work.fresh[0]
-		m.work.fresh = m.work.fresh[1:]
-		if e.wait == nil {
-			continue
-		}
-		e.wait.undecided = false
-		if e.Request.Wait == 0 {
-			m.endNoCapacity(e)
-			continue
-		}
+	}
+	m.work.fresh = slices.Delete(m.work.fresh, 0, n)
+	return len(m.work.fresh) == 0
+}
+
+func (m *Machine) answerDecided(e *entry) {
+	e.wait.undecided = false
+	if e.Request.Wait == 0 {
+		m.endNoCapacity(e)
+	} else {
 		m.ringWaiting(e)
 	}
-	m.work.fresh = nil
-	return true
 }
 
 func (m *Machine) endNoCapacity(e *entry) {
@@ -262,7 +260,7 @@ func (m *Machine) repeat(e *entry, c Acquire) {
 // becomes its lease: for all others that changes nothing.
 func (m *Machine) arriveAgain(e *entry, c Acquire) {
 	idle := m.work.idle()
-	m.listen(e, c)
+	m.listen(e, &c)
 	switch {
 	case e.wait.reserved == nil:
 	case idle:
@@ -275,48 +273,54 @@ func (m *Machine) arriveAgain(e *entry, c Acquire) {
 
 // grant ends a waiter with a lease and tells whoever listens.
 func (m *Machine) grant(e *entry, picks []pick) {
-	w := e.wait
-	picks = slices.Clone(picks)
+	w, r := e.wait, e.Request
 	m.dequeue(e)
-	m.makeLease(e, w.lastID, w.shape.pools, picks)
+	m.makeLease(e, r, w.lastID, w.shape.pools, picks)
 	for _, c := range w.calls {
 		m.answer(Answer{Call: c.id, Token: m.token(e, c.arrived)})
 	}
 }
 
+// A granting is all that a lease on one slot needs, in one piece of memory.
+type granting struct {
+	lease lease.Lease
+	held  holding
+	part  [1]lease.Part
+	slot  [1]*slot
+}
+
 // makeLease makes the entry's lease over the picks.
-func (m *Machine) makeLease(e *entry, id lease.LeaseID, pools []*pool, picks []pick) {
-	r := e.Request
-	ttl, hold := r.TTL, r.MaxHold
+func (m *Machine) makeLease(e *entry, r *lease.Request, id lease.LeaseID, pools []*pool, picks []pick) {
 	bound, most := boundOf(pools)
+	ttl := r.TTL
 	if ttl == 0 {
 		ttl = defaultTTL(pools)
 	}
-	l := &lease.Lease{ID: id, TTL: min(ttl, bound), Granted: m.now, Holder: r.Holder, Note: r.Note}
-	if hold = least(hold, most); hold > 0 {
-		l.HoldUntil = m.now + hold
+	g := &granting{lease: lease.Lease{ID: id, TTL: min(ttl, bound), Granted: m.now, Holder: r.Holder, Note: r.Note}}
+	if hold := least(r.MaxHold, most); hold > 0 {
+		g.lease.HoldUntil = m.now + hold
 	}
-	l.Parts = make([]lease.Part, len(picks))
-	e.slots = make([]*slot, len(picks))
-	for i, k := range picks {
-		l.Parts[i] = lease.Part{Pool: k.slot.Pool, Slot: k.slot.ID, Units: k.units, Terms: k.slot.pool.terms, State: lease.PartHeld}
-		e.slots[i] = k.slot
+	g.lease.Parts, e.slots = g.part[:0], g.slot[:0]
+	for _, k := range picks {
+		g.lease.Parts = append(g.lease.Parts, lease.Part{Pool: k.slot.Pool, Slot: k.slot.ID, Units: k.units, Terms: k.slot.pool.terms, State: lease.PartHeld})
+		e.slots = append(e.slots, k.slot)
 		k.slot.occupy(e, k.units)
 	}
-	m.hold(e, l)
+	m.hold(e, &g.lease, &g.held)
 }
 
 // hold makes the entry hold a lease whose units are its already.
-func (m *Machine) hold(e *entry, l *lease.Lease) {
+func (m *Machine) hold(e *entry, l *lease.Lease, h *holding) {
 	m.ledger.Fence++
 	m.ledger.Acquired++
 	l.Fence, l.Start = m.ledger.Fence, m.ledger.Start
-	if h := m.hosts[l.Holder.Machine]; h != nil {
-		l.HostBoot = h.Boot
+	if host := m.hosts[l.Holder.Machine]; host != nil {
+		l.HostBoot = host.Boot
 	}
 	e.State, e.Lease, e.Request = lease.Held, l, nil
 	m.leases[l.ID] = e
-	e.held = &holding{progress: m.now}
+	e.held = h
+	e.held.progress = m.now
 	e.extend(m.now)
 	m.alarms.live++
 	m.save(e)

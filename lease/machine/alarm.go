@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"container/heap"
 	"math"
 	"time"
 )
@@ -18,68 +17,97 @@ type sleeper interface {
 	alarm() *alarm
 }
 
-// An alarm is a sleeper's place among the alarms. It may stand earlier than
-// the sleeper is due: then it is looked at and set anew, so a renewal costs
-// nothing here.
+// An alarm is a sleeper's place among the alarms.
 type alarm struct {
-	at  time.Duration
 	pos int // 1-based; 0 is not set
 	// order breaks ties: by number for entries, first for all others.
 	order uint64
 }
 
-func (a *alarm) alarm() *alarm { return a }
-
+// alarms are a heap in which each alarm has up to four below it. One may stand
+// earlier than its sleeper is due: then it is looked at and set anew, so a
+// renewal costs nothing here.
 type alarms struct {
-	heap []sleeper
-	// live counts the leases, waiters and quarantines.
+	heap []setAlarm
+	// live counts the leases, waiters, quarantines and slots that settle.
 	live int
 }
 
-func (h *alarms) Len() int { return len(h.heap) }
+type setAlarm struct {
+	at    time.Duration
+	order uint64
+	s     sleeper
+}
 
-func (h *alarms) Less(i, j int) bool {
-	a, b := h.heap[i].alarm(), h.heap[j].alarm()
+func (a setAlarm) before(b setAlarm) bool {
 	return a.at < b.at || a.at == b.at && a.order < b.order
 }
 
-func (h *alarms) Swap(i, j int) {
-	h.heap[i], h.heap[j] = h.heap[j], h.heap[i]
-	h.heap[i].alarm().pos, h.heap[j].alarm().pos = i+1, j+1
+func (h *alarms) put(i int, a setAlarm) {
+	h.heap[i] = a
+	a.s.alarm().pos = i + 1
 }
 
-func (h *alarms) Push(x any) {
-	s := x.(sleeper)
-	h.heap = append(h.heap, s)
-	s.alarm().pos = len(h.heap)
+// up puts an alarm at place i or above it.
+func (h *alarms) up(i int, a setAlarm) {
+	for i > 0 && a.before(h.heap[(i-1)/4]) {
+		h.put(i, h.heap[(i-1)/4])
+		i = (i - 1) / 4
+	}
+	h.put(i, a)
 }
 
-func (h *alarms) Pop() any {
-	last := len(h.heap) - 1
-	s := h.heap[last]
-	h.heap[last] = nil
-	h.heap = h.heap[:last]
-	s.alarm().pos = 0
-	return s
+// down puts an alarm at place i or below it.
+func (h *alarms) down(i int, a setAlarm) {
+	for {
+		next := 4*i + 1
+		for c := next + 1; c < min(4*i+5, len(h.heap)); c++ {
+			if h.heap[c].before(h.heap[next]) {
+				next = c
+			}
+		}
+		if next >= len(h.heap) || !h.heap[next].before(a) {
+			break
+		}
+		h.put(i, h.heap[next])
+		i = next
+	}
+	h.put(i, a)
+}
+
+// remove takes out the alarm at place i.
+func (h *alarms) remove(i int) {
+	h.heap[i].s.alarm().pos = 0
+	end := len(h.heap) - 1
+	last := h.heap[end]
+	h.heap[end] = setAlarm{}
+	h.heap = h.heap[:end]
+	switch {
+	case i == end:
+	case i > 0 && last.before(h.heap[(i-1)/4]):
+		h.up(i, last)
+	default:
+		h.down(i, last)
+	}
 }
 
 // wake sees to it that the sleeper rings when it is due.
 func (m *Machine) wake(s sleeper) {
-	a, at := s.alarm(), s.due(m)
+	h, a := &m.alarms, s.alarm()
+	set := setAlarm{s.due(m), a.order, s}
 	switch {
-	case a.pos == 0 && at < never:
-		a.at = at
-		heap.Push(&m.alarms, s)
-	case a.pos != 0 && at < a.at:
-		a.at = at
-		heap.Fix(&m.alarms, a.pos-1)
+	case a.pos == 0 && set.at < never:
+		h.heap = append(h.heap, set)
+		h.up(len(h.heap)-1, set)
+	case a.pos != 0 && set.at < h.heap[a.pos-1].at:
+		h.up(a.pos-1, set)
 	}
 }
 
 // hush takes the sleeper's alarm away.
 func (m *Machine) hush(s sleeper) {
 	if a := s.alarm(); a.pos != 0 {
-		heap.Remove(&m.alarms, a.pos-1)
+		m.alarms.remove(a.pos - 1)
 	}
 }
 
@@ -92,13 +120,14 @@ const looks = 1024
 func (m *Machine) ring() bool {
 	rings := 0
 	for range looks {
-		if len(m.alarms.heap) == 0 || m.alarms.heap[0].alarm().at > m.now {
+		if len(m.alarms.heap) == 0 || m.alarms.heap[0].at > m.now {
 			return true
 		}
 		if !m.room() || rings >= m.cfg.StepChanges {
 			return false
 		}
-		s := heap.Pop(&m.alarms).(sleeper)
+		s := m.alarms.heap[0].s
+		m.alarms.remove(0)
 		if s.due(m) <= m.now {
 			s.ring(m)
 			rings++
@@ -114,5 +143,5 @@ func (m *Machine) Next() (at time.Duration, ok bool) {
 	if len(m.alarms.heap) == 0 {
 		return 0, false
 	}
-	return m.alarms.heap[0].alarm().at, true
+	return m.alarms.heap[0].at, true
 }

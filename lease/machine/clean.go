@@ -78,13 +78,14 @@ func (m *Machine) takeOver(of *entry, i int, c Clean) {
 	if ttl == 0 {
 		ttl = s.pool.Settings.TTL
 	}
-	e.slots = []*slot{s}
 	s.guests = append(s.guests, e)
-	m.hold(e, &lease.Lease{
+	g := &granting{slot: [1]*slot{s}, lease: lease.Lease{
 		ID: c.LeaseID, TTL: ttl, Granted: m.now, Holder: c.Holder, Note: c.Note,
-		Parts:  []lease.Part{{Pool: p.Pool, Slot: p.Slot, Units: p.Units, Terms: cleanerTerms(p.Terms), State: lease.PartHeld}},
 		Cleans: &lease.CleanOf{Number: of.Number, Part: i},
-	})
+	}}
+	g.part[0] = lease.Part{Pool: p.Pool, Slot: p.Slot, Units: p.Units, Terms: cleanerTerms(p.Terms), State: lease.PartHeld}
+	g.lease.Parts, e.slots = g.part[:], g.slot[:]
+	m.hold(e, &g.lease, &g.held)
 	m.tell(EventCleaning, of, Event{Pool: p.Pool, Slot: p.Slot})
 	m.answer(Answer{Call: c.Call, Token: m.token(e, m.now)})
 }

@@ -59,7 +59,7 @@ func dumpPool(b *strings.Builder, p *pool) {
 }
 
 func dumpEntry(b *strings.Builder, e *entry) {
-	fmt.Fprintf(b, "request %d %q slots %d", e.Number, string(e.ID), len(e.slots))
+	fmt.Fprintf(b, "request %d %q", e.Number, string(e.ID))
 	if e.session != nil {
 		fmt.Fprintf(b, " session %q/%d", e.session.ID, e.serial)
 	}

@@ -92,7 +92,7 @@ func (m *Machine) settleParts(e *entry) {
 	if _, known := m.quarantine.Delete(e.Number); known {
 		m.alarms.live--
 	}
-	e.slots, e.cleaners = nil, nil
+	e.cleaners = nil
 	m.settle(e)
 }
 

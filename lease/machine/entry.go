@@ -14,7 +14,8 @@ type entry struct {
 	// wait is set while the request waits, held while its lease lives.
 	wait *waiting
 	held *holding
-	// slots stand beside Lease.Parts until the last unit is free.
+	// slots stand beside Lease.Parts. Once the last unit is free, one may be
+	// nil, or gone.
 	slots []*slot
 	// stuck marks the parts that have been told as stuck, by bit.
 	stuck uint32
@@ -40,6 +41,9 @@ type holding struct {
 	stalled  bool
 }
 
+// lingers reports whether units wait in quarantine after the entry's lease.
+func (e *entry) lingers() bool { return e.State == lease.Ended && e.Settled == 0 }
+
 func (e *entry) alarm() *alarm { return &e.clock }
 
 // newEntry makes the entry of a request that is heard of for the first time.
@@ -61,7 +65,7 @@ func (e *entry) due(m *Machine) time.Duration {
 		return e.wait.due(e)
 	case e.held != nil:
 		return e.heldDue()
-	case e.slots != nil:
+	case e.lingers():
 		return e.quarantineDue()
 	}
 	return never
@@ -74,7 +78,7 @@ func (e *entry) ring(m *Machine) {
 		m.ringWaiting(e)
 	case e.held != nil:
 		m.ringHeld(e)
-	case e.slots != nil:
+	case e.lingers():
 		m.ringQuarantine(e)
 	}
 }

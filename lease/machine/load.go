@@ -66,7 +66,6 @@ func (l *loader) slots(record any) error {
 	}
 	s := &slot{Slot: *r, pool: p, freed: r.Freed}
 	p.slots.Set(r.ID, s)
-	p.readmit(s, func() {})
 	if s.SettleUntil != 0 {
 		l.m.alarms.live++
 	}
@@ -136,11 +135,11 @@ func (l *loader) parts(e *entry) error {
 			return corrupt("lease %s has units on slot %s/%s, which is not there", e.Lease.ID.Ref(), part.Pool, part.Slot)
 		}
 		e.slots[i] = s
-		switch part.State {
-		case lease.PartHeld, lease.PartQuarantined:
-			s.occupy(e, part.Units)
-		case lease.PartCleaning:
+		if part.State != lease.PartFree {
 			s.guests = append(s.guests, e)
+		}
+		if part.State == lease.PartHeld || part.State == lease.PartQuarantined {
+			s.used += part.Units
 		}
 	}
 	return nil
@@ -178,6 +177,13 @@ func (l *loader) tie() error {
 	for _, e := range m.requests {
 		l.cleaner(e)
 	}
+	m.pools.Scan(func(_ string, p *pool) bool {
+		p.slots.Scan(func(_ string, s *slot) bool {
+			p.readmit(s, func() {})
+			return true
+		})
+		return true
+	})
 	return nil
 }
 
@@ -186,10 +192,13 @@ func (l *loader) freed(e *entry) {
 	if e.Lease == nil || e.Lease.Cleans != nil {
 		return
 	}
-	for _, part := range e.Lease.Parts {
+	for i, part := range e.Lease.Parts {
 		if s := l.m.slotOf(part); s != nil && part.State == lease.PartFree && part.Freed >= s.freed {
 			s.freed, s.last = part.Freed, e
-			s.reindex()
+			if e.slots == nil {
+				e.slots = make([]*slot, len(e.Lease.Parts))
+			}
+			e.slots[i] = s
 		}
 	}
 }

@@ -85,6 +85,7 @@ type Machine struct {
 	work work
 	// The rest is scratch space of one decision.
 	picks, aside []pick
+	claimed      []*pool
 	heads        []ranked
 	tied         []*pool
 	once         shape

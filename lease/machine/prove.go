@@ -54,7 +54,7 @@ func (m *Machine) proveReboot(e *entry) {
 		m.cleanerStopped(e)
 		return
 	}
-	if e.slots == nil {
+	if !e.lingers() {
 		return
 	}
 	for i := range e.Lease.Parts {
@@ -104,7 +104,7 @@ func (m *Machine) proveTree(e *entry, c ProveTree) {
 	}
 	proved := false
 	for i := range e.Lease.Parts {
-		if e.slots != nil && m.prove(e, i, lease.ProofTree) {
+		if e.lingers() && m.prove(e, i, lease.ProofTree) {
 			proved = true
 		}
 	}

@@ -71,7 +71,7 @@ func (m *Machine) stopped(e *entry, why string) {
 		m.cleanerStopped(e)
 		return
 	}
-	if e.slots == nil {
+	if !e.lingers() {
 		return
 	}
 	for i := range e.Lease.Parts {

@@ -56,12 +56,8 @@ func (m *Machine) forgetLease(e *entry) {
 }
 
 func (m *Machine) keepFreed(e *entry) {
-	for _, part := range e.Lease.Parts {
-		p, ok := m.pools.Get(part.Pool)
-		if !ok {
-			continue
-		}
-		if s, ok := p.slots.Get(part.Slot); ok && s.last == e {
+	for _, s := range e.slots {
+		if s != nil && s.last == e {
 			s.last = nil
 			s.Freed = s.freed
 			m.put(&s.Slot)

@@ -77,7 +77,7 @@ func (m *Machine) shapeOf(claims []lease.Claim, pools []*pool) *shape {
 			return sh
 		}
 	}
-	sh := &shape{key: string(m.key), claims: claims, pools: pools, queue: newQueue()}
+	sh := &shape{key: string(m.key), claims: claims, pools: slices.Clone(pools), queue: newQueue()}
 	for i, c := range claims {
 		sh.views = append(sh.views, m.view(pools[i], c.Select))
 	}

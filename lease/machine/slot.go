@@ -106,7 +106,7 @@ func (m *Machine) dropSlot(s *slot) {
 	for _, v := range s.views {
 		v.remove(s)
 	}
-	s.views = nil
+	s.views, s.last = nil, nil
 	if s.SettleUntil != 0 {
 		m.alarms.live--
 		m.hush(s)
