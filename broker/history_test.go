@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,11 +17,13 @@ import (
 	"github.com/berth-dev/berth/lease"
 )
 
-// A model is what the broker is, to those who call it one after the other: a
-// few slots, and the fence given last. Its state is a value.
+// A model is what the broker is, to those who call it one after the other: two
+// slots, who holds them, and the fence given last on each. A unit that waits
+// for a client to ask again counts as given, its fence comes later: so fences
+// are compared on one slot, as a sink does. Its state is a value.
 type model struct {
-	slots [2]string // who holds it
-	fence lease.Fence
+	slots  [2]string
+	fences [2]lease.Fence
 }
 
 // A deed is what a caller asked for, as the model sees it.
@@ -78,10 +81,10 @@ func (m model) steps(d deed, f finding) []any {
 }
 
 func (m model) acquire(who string, f finding) []any {
-	if m.slots[f.slot] != "" || f.fence <= m.fence {
+	if m.slots[f.slot] != "" || f.fence <= m.fences[f.slot] {
 		return nil
 	}
-	m.slots[f.slot], m.fence = who, f.fence
+	m.slots[f.slot], m.fences[f.slot] = who, f.fence
 	return []any{m}
 }
 
@@ -282,14 +285,17 @@ func TestHistoryCheckFindsFaults(t *testing.T) {
 	if !linear(good) {
 		t.Error("a history without a fault was refused")
 	}
-	for name, bad := range map[string]porcupine.Operation{
-		"a slot of two holders":        op(7, 8, deed{"acquire", "c"}, finding{0, 7}),
-		"a fence that falls":           op(7, 8, deed{"acquire", "c"}, finding{1, 6}),
-		"refused with a free slot":     op(7, 8, deed{"refused", "c"}, finding{}),
-		"a renewal after the release":  op(7, 8, deed{"renew", "a"}, finding{0, 5}),
-		"a release of what is not his": op(7, 8, deed{"release", "c"}, finding{}),
+	for name, bad := range map[string][]porcupine.Operation{
+		"a slot of two holders": {op(7, 8, deed{"acquire", "c"}, finding{0, 7})},
+		"a fence that falls": {
+			op(7, 8, deed{"release", "b"}, finding{}),
+			op(9, 10, deed{"acquire", "c"}, finding{0, 6}),
+		},
+		"refused with a free slot":     {op(7, 8, deed{"refused", "c"}, finding{})},
+		"a renewal after the release":  {op(7, 8, deed{"renew", "a"}, finding{0, 5})},
+		"a release of what is not his": {op(7, 8, deed{"release", "c"}, finding{})},
 	} {
-		if linear(append(good[:len(good):len(good)], bad)) {
+		if linear(slices.Concat(good, bad)) {
 			t.Errorf("%s was not found", name)
 		}
 	}
