@@ -182,9 +182,7 @@ func (m *Machine) queue(e *entry, c *Acquire, pools []*pool) {
 		m.answer(Answer{Call: c.Call, Err: e.endError()})
 		return
 	}
-	r := c.Request
-	e.Request = &r
-	m.enqueue(e, sh)
+	m.enqueue(e, &c.Request, sh)
 	m.save(e)
 	m.tell(EventQueued, e, Event{Pool: pools[0].Name})
 	m.listen(e, c)

@@ -96,9 +96,6 @@ type Event struct {
 }
 
 func (fx *Effects) reset() {
-	clear(fx.Changes)
-	clear(fx.Answers)
-	clear(fx.Events)
 	*fx = Effects{Changes: fx.Changes[:0], Answers: fx.Answers[:0], Events: fx.Events[:0]}
 }
 

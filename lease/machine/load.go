@@ -120,7 +120,7 @@ func (l *loader) waiter(e *entry) {
 		}
 		pools[i] = p
 	}
-	l.m.enqueue(e, l.m.shapeOf(e.Request.Claims, pools))
+	l.m.enqueue(e, e.Request, l.m.shapeOf(e.Request.Claims, pools))
 }
 
 // parts puts the entry's units on their slots.

@@ -92,8 +92,11 @@ func (p *pool) dropView(i int) {
 
 // dropEmpty removes a pool that is to go and has no slot left.
 func (m *Machine) dropEmpty(p *pool) {
-	if at, _ := m.pools.Get(p.Name); at != p || !p.Removing || p.slots.Len() > 0 || p.queued.len() > 0 {
+	if !p.Removing || p.slots.Len() > 0 || p.queued.len() > 0 {
 		return
+	}
+	if at, _ := m.pools.Get(p.Name); at != p {
+		return // it is gone already
 	}
 	m.pools.Delete(p.Name)
 	m.del(&p.Pool)

@@ -7,10 +7,18 @@ import (
 	"github.com/berth-dev/berth/lease"
 )
 
+// An asking is all that a waiter with one call needs, in one piece of memory.
+type asking struct {
+	request lease.Request
+	wait    waiting
+	call    [1]call
+}
+
 // enqueue makes the entry a waiter, absent until somebody listens.
-func (m *Machine) enqueue(e *entry, sh *shape) {
-	e.State = lease.Waiting
-	e.wait = &waiting{shape: sh, absent: e.Arrived, rank: e.Arrived - time.Duration(e.Request.Priority)*RankStep}
+func (m *Machine) enqueue(e *entry, r *lease.Request, sh *shape) {
+	a := &asking{request: *r, wait: waiting{shape: sh, absent: e.Arrived, rank: e.Arrived - time.Duration(r.Priority)*RankStep}}
+	a.wait.calls = a.call[:0]
+	e.State, e.Request, e.wait = lease.Waiting, &a.request, &a.wait
 	m.alarms.live++
 	sh.join(e)
 	for _, p := range sh.pools {

@@ -18,11 +18,12 @@ const (
 )
 
 // StateOf names the state of a request for tables and tests. An ended request
-// goes by its end once its last unit is free. It changes nothing.
+// goes by its end once its last unit is free; one that its session finished
+// with is as good as forgotten. It changes nothing.
 func (m *Machine) StateOf(caller lease.Caller, id lease.RequestID) string {
 	e := m.requests[requestKey{caller, id}]
 	switch {
-	case e == nil:
+	case e == nil || e.End == lease.EndFinished:
 		return StateNew
 	case e.wait != nil:
 		return e.wait.state()
