@@ -401,6 +401,17 @@ func TestRequestIDs(t *testing.T) {
 	})
 }
 
+// A request that claims nothing is the broker's to refuse.
+func TestRequestWithoutClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newShaky(1, 30*sec)
+		b.link = func(string, int) fault { return fault{err: lease.CodeRequestInvalid.Err()} }
+		k, _ := keeper(t, b)
+		_, err := k.Acquire(t.Context(), lease.Request{})
+		code(t, err, lease.CodeRequestInvalid)
+	})
+}
+
 func TestNewRefuses(t *testing.T) {
 	b := newShaky(1, sec)
 	for field, cfg := range map[string]hold.Config{

@@ -98,10 +98,10 @@ func (h *held) describe() string {
 		return "request " + h.request.String() + " is not answered yet"
 	}
 	name := "lease " + t.LeaseID.String() + " on " + slotsOf(t)
-	switch {
-	case !h.back.began:
+	if !h.back.began {
 		return name + " is still held"
-	case h.back.failed != nil:
+	}
+	if h.back.failed != nil {
 		return name + " could not be given back: " + h.back.failed.Error()
 	}
 	return name + " is being given back"

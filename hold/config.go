@@ -35,8 +35,6 @@ type Config struct {
 	Observe func(Event)
 }
 
-const defaultReleaseLimit = 10 * time.Second
-
 func (c Config) checked() (Config, error) {
 	if c.Broker == nil {
 		return c, errors.New("cannot make a keeper: Broker is nil; give the broker to hold leases of")
@@ -58,7 +56,7 @@ func (c Config) checked() (Config, error) {
 	if c.Observe == nil {
 		c.Observe = func(Event) {}
 	}
-	c.ReleaseLimit = orElse(c.ReleaseLimit, defaultReleaseLimit)
+	c.ReleaseLimit = orElse(c.ReleaseLimit, 10*time.Second)
 	return c, nil
 }
 

@@ -51,28 +51,28 @@ type plan struct {
 	over  bool          // no more: the lease is lost, or its release has ended
 }
 
-// A clock that counts sleep wakes nobody: it is looked at four times in a
-// margin, within these bounds.
-const (
-	shortestWatch = 10 * time.Millisecond
-	longestWatch  = 250 * time.Millisecond
-)
-
 func (c *core) plan(now attempt.Instant) plan {
 	left := c.left(now)
 	if c.phase == over {
 		return plan{over: true}
 	}
-	p := plan{wake: min(left, max(c.margin/4, shortestWatch), longestWatch)}
-	switch {
-	case c.open:
-	case now.Mono < c.next:
-		p.wake = min(p.wake, c.next-now.Mono)
-	default:
-		c.open, c.sent = true, now
-		p.renew = min(c.every, max(left/3, c.least()))
+	p := plan{wake: min(left, c.watch())}
+	if c.open {
+		return p
 	}
+	if now.Mono < c.next {
+		p.wake = min(p.wake, c.next-now.Mono)
+		return p
+	}
+	c.open, c.sent = true, now
+	p.renew = min(c.every, max(left/3, c.least()))
 	return p
+}
+
+// watch is how often the clocks are looked at, four times in a margin, within
+// bounds: one that counts sleep wakes nobody.
+func (c *core) watch() time.Duration {
+	return min(max(c.margin/4, 10*time.Millisecond), 250*time.Millisecond)
 }
 
 // left returns the trust that is left, and ends the hold when there is none.

@@ -89,15 +89,21 @@ func (h *held) goal(o guard.Outcome) (attempt.GiveBack, func(context.Context) er
 // mayRun reports whether the work may still run, and why that is so.
 func mayRun(o guard.Outcome) (reason string, runs bool) {
 	var still *stillRunning
-	switch {
-	case errors.As(o.Err, &still):
-		reason = still.Error()
-	case o.Kind == guard.Abandoned && o.Err != nil:
-		reason = o.Err.Error()
-	case o.Kind != guard.Abandoned:
+	if errors.As(o.Err, &still) {
+		return clip(still.Error()), true
+	}
+	if o.Kind != guard.Abandoned {
 		return "", false
 	}
-	return strings.ToValidUTF8(reason[:min(len(reason), lease.MaxNote)], ""), true
+	if o.Err != nil {
+		reason = clip(o.Err.Error())
+	}
+	return reason, true
+}
+
+// clip bounds a reason to what a broker keeps.
+func clip(reason string) string {
+	return strings.ToValidUTF8(reason[:min(len(reason), lease.MaxNote)], "")
 }
 
 // drive is the shell of an attempt to give a lease back.
@@ -143,15 +149,15 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // meaning returns what the end of a give-back means for the caller: of a
-// lease that was lost, that it was.
+// lease that was lost or had ended before, that it was.
 func (h *held) meaning(err error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch {
-	case err == nil || !attempt.Final(err):
-		return err
-	case h.core.lost != nil:
-		return lease.Errorf(lease.CodeLeaseLost, "%w; its release was answered: %v", h.core.lost, err)
+	if err == nil {
+		return nil
+	}
+	if h.core.lost != nil {
+		return lease.Errorf(lease.CodeLeaseLost, "%w; its release failed: %v", h.core.lost, err)
 	}
 	switch lease.CodeOf(err) {
 	case lease.CodeLeaseExpired, lease.CodeLeaseRevoked, lease.CodeLeaseAbandoned:

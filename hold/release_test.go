@@ -112,6 +112,24 @@ func TestBR052ReleaseIsRepeated(t *testing.T) {
 	})
 }
 
+// The pause before the repeat is short, however long the lease was held.
+func TestReleaseIsRepeatedSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newShaky(1, 30*sec)
+		b.link = onRelease(func(n int) fault { return []fault{{err: errReset}, {}}[n] })
+		k, _ := keeper(t, b)
+		l := acquire(t, k)
+		time.Sleep(time.Hour)
+		start := time.Now()
+		if err := l.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(start); took < 25*ms || took > 50*ms {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
 // A lease that ended under the work is lost, whatever the work says.
 func TestLostWhileItWorked(t *testing.T) {
 	errWork := errors.New("the work failed")
@@ -290,6 +308,7 @@ func TestReleaseInTheBackground(t *testing.T) {
 		})
 		var logged strings.Builder
 		k, events := keeper(t, b, logTo(&logged))
+		time.Sleep(sec)
 		l := acquire(t, k)
 		time.Sleep(sec)
 		start := time.Now()
@@ -300,6 +319,7 @@ func TestReleaseInTheBackground(t *testing.T) {
 		}
 		renewals := b.count("renew")
 		<-l.Done()
+		took := time.Since(start)
 		if n := b.count("renew"); n != renewals {
 			t.Errorf("%d renewals in the background", n-renewals)
 		}
@@ -310,13 +330,13 @@ func TestReleaseInTheBackground(t *testing.T) {
 		if lease.CodeOf(delayed[0].Err) != lease.CodeOutcomeUnknown || delayed[0].Took != 10*sec || delayed[0].Held != sec {
 			t.Errorf("event %+v", delayed[0])
 		}
-		if lease.CodeOf(late[0].Err) != lease.CodeLeaseLost || late[0].Took < 39*sec { // it had expired
+		if lease.CodeOf(late[0].Err) != lease.CodeLeaseLost || late[0].Took != took { // it had expired
 			t.Errorf("event %+v", late[0])
 		}
 		if got := l.Release(t.Context()); got == nil || got.Error() != err.Error() {
 			t.Errorf("then: %v", got)
 		}
-		if n := strings.Count(logged.String(), "\n"); n != 2 {
+		if n := strings.Count(logged.String(), "\n"); n != 2 || strings.Count(logged.String(), "error=") != 2 {
 			t.Errorf("logged %s", logged.String())
 		}
 	})
@@ -532,6 +552,9 @@ func TestDroppedLeaseIsAbandoned(t *testing.T) {
 	}
 	if e := <-leaked; e.Kind != hold.Late || e.Err != nil {
 		t.Errorf("event %+v", e)
+	}
+	if strings.Count(logged.String(), "error=") != 1 {
+		t.Errorf("logged %s", logged.String())
 	}
 	if b.last().end != lease.CodeLeaseAbandoned || ctx.Err() == nil {
 		t.Errorf("ended as %q, context %v", b.last().end, ctx.Err())
