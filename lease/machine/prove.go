@@ -67,9 +67,12 @@ func (m *Machine) proveReboot(e *entry) {
 // for a holder that named its wrapper and cgroup, in the agent's own
 // namespaces, and only of what the agent has seen alive since the grant.
 type ProveTree struct {
-	Call    uint64
-	Lease   lease.Ref
-	Machine string
+	Call  uint64
+	Lease lease.Ref
+	// Pool and Slot may name a slot that the lease has: then it is found
+	// without a look at all leases.
+	Pool, Slot string
+	Machine    string
 	// PIDNamespace and CgroupNamespace are the agent's own.
 	PIDNamespace, CgroupNamespace uint64
 	// Seen says that the agent has itself seen wrapper and cgroup alive since
@@ -81,7 +84,7 @@ type ProveTree struct {
 }
 
 func (c ProveTree) run(m *Machine) {
-	e := m.byRef(c.Call, c.Lease)
+	e := m.byRef(c.Call, c.Lease, c.Pool, c.Slot)
 	if e == nil {
 		return
 	}
@@ -135,7 +138,10 @@ func (c ProveTree) weak(h lease.Holder) string {
 
 // byRef finds the lease that people call by a ref, among those that are live
 // or in quarantine, or refuses the call.
-func (m *Machine) byRef(call uint64, ref lease.Ref) *entry {
+func (m *Machine) byRef(call uint64, ref lease.Ref, poolName, slotID string) *entry {
+	if slotID != "" {
+		return m.byRefOn(call, ref, poolName, slotID)
+	}
 	var found *entry
 	n := 0
 	for id, e := range m.leases {
@@ -151,6 +157,23 @@ func (m *Machine) byRef(call uint64, ref lease.Ref) *entry {
 	default:
 		m.refuse(call, lease.CodeLeaseUnknown, "no lease %s is held or quarantined; list the leases", ref)
 	}
+	return nil
+}
+
+// byRefOn finds it on a slot.
+func (m *Machine) byRefOn(call uint64, ref lease.Ref, poolName, slotID string) *entry {
+	s := m.findSlot(call, poolName, slotID)
+	if s == nil {
+		return nil
+	}
+	for _, guest := range s.guests {
+		for _, e := range append(slices.Clone(guest.cleaners), guest) {
+			if e != nil && e.Lease.ID.Ref() == ref {
+				return e
+			}
+		}
+	}
+	m.refuse(call, lease.CodeLeaseUnknown, "no lease %s is held or quarantined on slot %s/%s; list its leases", ref, poolName, slotID)
 	return nil
 }
 

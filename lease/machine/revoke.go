@@ -7,13 +7,15 @@ const codeOperator lease.Code = "operator"
 // Revoke is an operator's end of a live lease. Its units wait as after any
 // other end that was no release.
 type Revoke struct {
-	Call   uint64
-	Lease  lease.Ref
-	Reason string
+	Call  uint64
+	Lease lease.Ref
+	// Pool and Slot are as in ProveTree.
+	Pool, Slot string
+	Reason     string
 }
 
 func (c Revoke) run(m *Machine) {
-	e := m.byRef(c.Call, c.Lease)
+	e := m.byRef(c.Call, c.Lease, c.Pool, c.Slot)
 	switch {
 	case e == nil:
 	case e.held == nil:

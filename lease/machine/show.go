@@ -3,6 +3,7 @@ package machine
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/berth-dev/berth/lease"
 )
@@ -26,31 +27,61 @@ func (m *Machine) status(brief bool) *lease.Status {
 		Now: m.now, Acquired: l.Acquired, Released: l.Released, Orphaned: l.Orphaned, Revoked: l.Revoked,
 		Held: heldLeases(l), Retained: m.retained, RetainedFor: m.retainedFor(),
 	}
-	waiters := map[*entry]bool{}
 	m.pools.Scan(func(_ string, p *pool) bool {
-		ps := m.poolStatus(p, s, waiters)
+		m.countPool(p, s)
 		if !brief {
-			s.Pools = append(s.Pools, ps)
+			s.Pools = append(s.Pools, m.poolStatus(p))
 		}
 		return true
 	})
-	s.Queued = len(waiters)
 	return s
 }
 
-// poolStatus describes a pool and adds it to the sums.
-func (m *Machine) poolStatus(p *pool, sum *lease.Status, waiters map[*entry]bool) lease.PoolStatus {
-	ps := lease.PoolStatus{Name: p.Name, Source: p.Source, Settings: p.Settings, Drained: p.Drained, Removing: p.Removing, Queued: p.queued.len()}
+// countPool adds a pool to the sums. A waiter on several pools counts in the
+// first of them.
+func (m *Machine) countPool(p *pool, sum *lease.Status) {
+	for _, sh := range p.shapes {
+		if sh.pools[0] == p {
+			sum.Queued += len(sh.waiters)
+		}
+	}
 	p.slots.Scan(func(_ string, s *slot) bool {
 		sum.Slots++
 		if s.open() && !p.closed() && s.used == 0 {
 			sum.Free++
 		}
-		ps.Slots = append(ps.Slots, m.slotStatus(s, sum, &ps))
+		quarantined, stuck := s.waits(m.now)
+		if quarantined {
+			sum.Quarantined++
+		}
+		if stuck {
+			sum.Stuck++
+		}
+		return true
+	})
+}
+
+// waits reports whether units of the slot are in quarantine, and past its
+// bound.
+func (s *slot) waits(now time.Duration) (quarantined, stuck bool) {
+	for _, e := range s.guests {
+		for i, own := range e.slots {
+			if own == s && e.Lease.Parts[i].State == lease.PartQuarantined {
+				quarantined = true
+				stuck = stuck || e.isStuck(i, now)
+			}
+		}
+	}
+	return quarantined, stuck
+}
+
+func (m *Machine) poolStatus(p *pool) lease.PoolStatus {
+	ps := lease.PoolStatus{Name: p.Name, Source: p.Source, Settings: p.Settings, Drained: p.Drained, Removing: p.Removing, Queued: p.queued.len()}
+	p.slots.Scan(func(_ string, s *slot) bool {
+		ps.Slots = append(ps.Slots, m.slotStatus(s, &ps))
 		return true
 	})
 	p.queued.each(func(e *entry) bool {
-		waiters[e] = true
 		ps.LongestWait = max(ps.LongestWait, m.now-e.Arrived)
 		ps.Waiters = append(ps.Waiters, m.waiterStatus(e))
 		return true
@@ -58,32 +89,24 @@ func (m *Machine) poolStatus(p *pool, sum *lease.Status, waiters map[*entry]bool
 	return ps
 }
 
-func (m *Machine) slotStatus(s *slot, sum *lease.Status, ps *lease.PoolStatus) lease.SlotStatus {
+// slotStatus describes a slot and adds it to its pool's sums.
+func (m *Machine) slotStatus(s *slot, ps *lease.PoolStatus) lease.SlotStatus {
 	st := lease.SlotStatus{ID: s.ID, State: s.state(), Labels: s.Labels, Source: s.Source, Capacity: s.Capacity, Why: s.Unhealthy}
 	ps.Units += s.Capacity
-	quarantined, stuck := false, false
 	for _, e := range slices.SortedFunc(slices.Values(s.guests), byNumber) {
 		for i, own := range e.slots {
-			if own != s || e.Lease.Parts[i].State == lease.PartFree {
+			if own != s {
 				continue
 			}
 			ls := m.leaseStatus(e, i)
 			st.Leases = append(st.Leases, ls)
-			switch ls.State {
-			case "held":
+			switch e.Lease.Parts[i].State {
+			case lease.PartHeld:
 				ps.UnitsHeld += ls.Units
-			case "quarantined", "stuck":
+			case lease.PartQuarantined:
 				ps.UnitsQuarantined += ls.Units
-				quarantined = true
-				stuck = stuck || ls.State == "stuck"
 			}
 		}
-	}
-	if quarantined {
-		sum.Quarantined++
-	}
-	if stuck {
-		sum.Stuck++
 	}
 	return st
 }

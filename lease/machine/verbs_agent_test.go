@@ -42,7 +42,7 @@ func namespaces(w *words) (pids, cgroups uint64, err error) {
 }
 
 // prove brings what an agent knows: prove boot MACHINE/BOOT, or prove tree
-// NAME by=MACHINE [in=PIDNS/CGROUPNS] [unseen] [wrapper-gone] [cgroup-empty]
+// NAME by=MACHINE [on=POOL/SLOT] [in=PIDNS/CGROUPNS] [unseen] [wrapper-gone] [cgroup-empty]
 // [removed].
 func (s *scene) prove(w *words) error {
 	switch what := w.next(); what {
@@ -60,8 +60,9 @@ func (s *scene) prove(w *words) error {
 func (s *scene) proveTree(w *words) error {
 	pids, cgroups, err := namespaces(w)
 	name := w.next()
+	pool, slot, _ := strings.Cut(w.text("on"), "/")
 	s.run(ProveTree{
-		Call: s.newCall("tree"), Lease: s.ref(name), Machine: w.text("by"),
+		Call: s.newCall("tree"), Lease: s.ref(name), Pool: pool, Slot: slot, Machine: w.text("by"),
 		PIDNamespace: pids, CgroupNamespace: cgroups,
 		Seen: !w.flag("unseen"), WrapperGone: w.flag("wrapper-gone"), CgroupGone: w.flag("cgroup-empty"), Removed: w.flag("removed"),
 	})

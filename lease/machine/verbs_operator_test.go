@@ -101,10 +101,11 @@ func (s *scene) ref(name string) lease.Ref {
 	return lease.LeaseID(name).Ref()
 }
 
-// revoke takes a lease: revoke NAME [reason=WORD].
+// revoke takes a lease: revoke NAME [on=POOL/SLOT] [reason=WORD].
 func (s *scene) revoke(w *words) error {
 	name := w.next()
-	s.run(Revoke{Call: s.newCall("revoke " + name), Lease: s.ref(name), Reason: w.text("reason")})
+	pool, slot, _ := strings.Cut(w.text("on"), "/")
+	s.run(Revoke{Call: s.newCall("revoke " + name), Lease: s.ref(name), Pool: pool, Slot: slot, Reason: w.text("reason")})
 	return nil
 }
 
