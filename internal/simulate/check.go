@@ -35,9 +35,10 @@ type checker struct {
 	deaf bool
 	// whole says that the last step left no work.
 	whole bool
-	// grants and touched are of the step under way.
-	grants  []*page
-	reshelf map[place]int64
+	// grants are those of the step, refused the requests that did not wait and
+	// found nothing free.
+	grants, refused []*page
+	reshelf         map[place]int64
 }
 
 // A closing is how an acquire ended at the client.
@@ -64,7 +65,7 @@ func (c *checker) before(name string, about key, cmd machine.Command) {
 
 // after takes in a step.
 func (c *checker) after(name string, about key, cmd machine.Command, now time.Duration, fx *machine.Effects) {
-	c.grants, c.fenceBefore = c.grants[:0], c.fence
+	c.grants, c.refused, c.fenceBefore = c.grants[:0], c.refused[:0], c.fence
 	clear(c.reshelf)
 	if r, ok := cmd.(machine.Restart); ok {
 		c.started(now, r)
@@ -116,6 +117,9 @@ func (c *checker) changed(cmd machine.Command, now time.Duration, was, is *page)
 	c.checkOnce(now, was, is)
 	switch {
 	case is.Lease == nil:
+		if is.Code == lease.CodeNoCapacity && (was == nil || was.State != lease.Ended) {
+			c.refused = append(c.refused, is)
+		}
 	case was == nil || was.Lease == nil:
 		c.isGranted(now, is)
 	case was.State == lease.Held && is.State == lease.Ended:

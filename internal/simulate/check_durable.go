@@ -48,8 +48,14 @@ func (c *checker) loaded(restored bool) {
 	c.books, c.queue = found, newModel()
 	c.events, c.said, c.whole = nil, 0, false
 	for _, p := range found.live {
-		if p.State == lease.Waiting {
+		switch p.State {
+		case lease.Waiting:
 			c.queue.add(p)
+		case lease.Held:
+			// What was decided and is not durable never was.
+			if pr := c.promises[p.Lease.ID]; pr != nil {
+				pr.beat, pr.beatStart = 0, max(pr.saidStart, min(pr.beatStart, p.Lease.Start))
+			}
 		}
 	}
 	c.start = ledger.Start
@@ -112,6 +118,11 @@ func (c *checker) restored() {
 	}
 	for _, j := range c.w.jobs {
 		j.restored = true
+	}
+	for _, o := range c.w.clients {
+		if o.job != nil {
+			o.job.restored = true
+		}
 	}
 	clear(c.closed)
 	clear(c.granted)

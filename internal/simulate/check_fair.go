@@ -31,6 +31,9 @@ type waiter struct {
 	// last is when its last call ended.
 	last time.Duration
 	page *page
+	// back says that its client has just asked again: what was reserved for it
+	// before becomes its lease.
+	back bool
 	// done and picks are scratch space of a decision.
 	done  bool
 	picks []choice
@@ -106,6 +109,7 @@ func (q *queue) hears(b *books, cmd machine.Command, now time.Duration) {
 	switch cmd := cmd.(type) {
 	case machine.Acquire:
 		if w := q.byKey(key{caller: cmd.Caller, id: cmd.Request.ID}); w != nil && w.page.Digest == cmd.Digest {
+			w.back = len(w.calls) == 0 && w.last > 0
 			w.calls = append(w.calls, cmd.Call)
 			q.attend(w, now)
 		}
@@ -196,14 +200,14 @@ func (q *queue) sync(b *books, grants []*page) {
 // rules give something, on the slots that they say.
 func (c *checker) checkQueue(cmd machine.Command, now time.Duration, fx *machine.Effects) {
 	q := c.queue
-	if _, asks := cmd.(machine.Acquire); len(q.waiters) == 0 && len(c.grants) == 0 && !asks {
+	if len(q.waiters)+len(c.grants)+len(c.refused) == 0 {
 		q.sync(c.books, nil)
 		q.hears(c.books, cmd, now)
 		q.answered(fx, now)
 		return
 	}
 	q.sync(c.books, c.grants)
-	grants := c.queued(cmd)
+	grants := c.queued(hasAnswer(fx, lease.CodeNoCapacity))
 	asks := false
 	switch cmd.(type) {
 	case machine.Acquire:
@@ -221,8 +225,9 @@ func (c *checker) checkQueue(cmd machine.Command, now time.Duration, fx *machine
 	q.sync(c.books, nil)
 }
 
-// queued returns the step's grants that went through the queue.
-func (c *checker) queued(cmd machine.Command) []*page {
+// queued returns the step's grants that went through the queue. heard says
+// that somebody was told that nothing is free.
+func (c *checker) queued(heard bool) []*page {
 	var grants []*page
 	for _, p := range c.grants {
 		if p.Lease.Cleans != nil {
@@ -233,23 +238,29 @@ func (c *checker) queued(cmd machine.Command) []*page {
 			c.addForNow(p)
 		}
 	}
-	if a, ok := cmd.(machine.Acquire); ok {
-		p := c.books.byKey[key{caller: a.Caller, id: a.Request.ID}]
-		if p != nil && p.Code == lease.CodeNoCapacity && p.changed == len(c.books.digests)-1 {
-			c.addForNow(p)
+	for _, p := range c.refused {
+		if !heard {
+			continue // its call broke before it was decided
+		}
+		if w := c.addForNow(p); w != nil {
+			w.present, w.calls = true, []uint64{0}
 		}
 	}
 	return grants
 }
 
+func hasAnswer(fx *machine.Effects, code lease.Code) bool {
+	return slices.ContainsFunc(fx.Answers, func(a machine.Answer) bool { return a.Err != nil && a.Err.Code() == string(code) })
+}
+
 // addForNow puts a request that was granted or refused at its arrival in the
 // queue, as it stood there for a moment.
-func (c *checker) addForNow(p *page) {
+func (c *checker) addForNow(p *page) *waiter {
 	body, ok := c.w.bodies[p.key]
 	if !ok {
-		return
+		return nil
 	}
 	was := *p
 	was.Request = &body
-	c.queue.add(&was)
+	return c.queue.add(&was)
 }

@@ -53,6 +53,9 @@ func (c *checker) dropped(now time.Duration, p *page) {
 // acquireFailed notes that an acquire ended with an error at its client: from
 // now on nothing may be held or queued under the id (I9).
 func (c *checker) acquireFailed(j *job, err error) {
+	if j.restored {
+		return // it may be about what the restore made void
+	}
 	code := lease.CodeOf(err)
 	c.closed[j.key] = &closing{code: code, at: c.w.server.engine.Now()}
 	p := c.books.byKey[j.key]

@@ -20,10 +20,15 @@ func (j *job) watch() {
 // woken looks at the clocks after the machine's sleep, before the work goes
 // on.
 func (j *job) woken() {
-	if j.dead || j.phase == asking || j.w.cfg.Fault == IgnoreSleep {
+	if !j.alive() || j.phase == asking || j.w.cfg.Fault == IgnoreSleep {
 		return
 	}
-	if j.trustLeft() == 0 && j.in.honest() {
+	switch left := j.trustLeft(); {
+	case j.lostIt && j.in.honest():
+		j.w.stop(j.work) // it was stopping already
+	case left > 0:
+		j.watch()
+	case j.in.honest():
 		j.lost("the machine slept")
 		j.w.stop(j.work)
 	}

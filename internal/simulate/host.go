@@ -116,14 +116,21 @@ func (h *host) reboot() {
 }
 
 // reportBoot has the agent tell the machine's boot id.
-func (h *host) reportBoot() {
+func (h *host) reportBoot() { h.reportBootLate(0) }
+
+// reportBootLate is a report that is held on its way for that long. The
+// machine's next boot breaks the connection.
+func (h *host) reportBootLate(held time.Duration) {
 	if h.withheld || h.sleeping() {
 		return
 	}
-	name, boot := h.name, h.bootID()
-	h.link.ask(nil, "prove", key{host: h.name}, func(call uint64) machine.Command {
-		return machine.ProveBoot{Call: call, Machine: name, Boot: boot}
-	}, nil)
+	boot := h.boot
+	name, id := h.name, h.bootID()
+	h.w.after(held, func() {
+		h.link.ask(nil, "prove", key{host: name}, func(call uint64) machine.Command {
+			return machine.ProveBoot{Call: call, Machine: name, Boot: id}
+		}, nil).stands = func() bool { return h.boot == boot || h.w.cfg.Fault == StaleBoots }
+	})
 }
 
 // The agents' namespaces: those of all hosts look alike, as they do.

@@ -3,6 +3,8 @@ package simulate
 import (
 	"fmt"
 	"time"
+
+	"github.com/berth-dev/berth/lease"
 )
 
 // An op is one decision: something that the world does to itself.
@@ -70,9 +72,9 @@ var opKinds = []struct {
 	draw   func(w *World, n int, d dice) op
 }{
 	{340, drawJob}, {40, drawStorm}, {70, drawClean}, {70, drawInspect}, {40, drawBoots},
-	{200, drawProbe}, {24, drawKill}, {50, drawBreak}, {120, drawSession}, {14, drawSleep}, {10, drawReboot},
-	{10, drawCrash}, {5, drawStop}, {5, drawDiskFails}, {6, drawStall}, {10, drawSlowDisk}, {6, drawFull},
-	{40, drawApply}, {50, drawDrain}, {40, drawHealth}, {24, drawRevoke}, {40, drawClear}, {20, drawShow},
+	{250, drawProbe}, {24, drawKill}, {50, drawBreak}, {230, drawSession}, {14, drawSleep}, {10, drawReboot},
+	{10, drawCrash}, {5, drawStop}, {5, drawDiskFails}, {6, drawStall}, {20, drawSlowDisk}, {6, drawFull},
+	{40, drawApply}, {70, drawDrain}, {50, drawHealth}, {24, drawRevoke}, {40, drawClear}, {20, drawShow},
 	{4, drawBackup}, {2, drawRestore},
 }
 
@@ -132,23 +134,65 @@ func drawBreak(w *World, _ int, d dice) op {
 }
 
 // drawSession has a client with a session let a waiter be, whom the session
-// keeps present, or open another connection.
+// keeps present, open another connection, or stay away for longer than a
+// waiter may be absent.
 func drawSession(w *World, _ int, d dice) op {
-	c := w.drawClient(d)
-	if c.session == nil {
-		return op{fmt.Sprintf("client %d has no session", c.n), func() {}}
-	}
-	switch long := d.between(0, 20*time.Second); {
-	case d.in(0.4):
-		return op{fmt.Sprintf("client %d lets its waiter be", c.n), func() {
-			if c.job != nil && c.job.phase == asking {
+	from, long := d.IntN(len(w.clients)), d.between(0, 20*time.Second)
+	switch {
+	case d.in(0.3):
+		return op{"a client lets its waiter be, and keeps its session", func() {
+			if c := w.sessionClient(from, (*client).waits); c != nil {
 				c.dropped()
 			}
 		}}
 	case d.in(0.5):
-		return op{fmt.Sprintf("client %d's session has one more connection for %v", c.n, long), func() { c.session.another(long) }}
+		return op{fmt.Sprintf("some session has one more connection for %v", long), func() {
+			c := w.sessionClient(from, (*client).leftWaiter)
+			if c == nil || long > 10*time.Second {
+				c = w.sessionClient(from, func(c *client) bool { return c.session.known })
+			}
+			if c != nil {
+				c.session.another(long)
+			}
+		}}
+	case d.in(0.5):
+		return op{"some session is cut off for 70s", func() {
+			if c := w.sessionClient(from, (*client).leftWaiter); c != nil {
+				c.session.hangUp()
+				c.session.away = w.now + 70*time.Second
+			}
+		}}
 	}
-	return op{fmt.Sprintf("the session of client %d comes back", c.n), c.session.connect}
+	return op{"some session comes back", func() {
+		if c := w.sessionClient(from, func(c *client) bool { return c.session.known }); c != nil {
+			c.session.connect()
+		}
+	}}
+}
+
+// sessionClient returns the next client with a session that fits, from that
+// number on.
+func (w *World) sessionClient(from int, fits func(*client) bool) *client {
+	for i := range w.clients {
+		c := w.clients[(from+i)%len(w.clients)]
+		if c.session != nil && !c.host.sleeping() && fits(c) {
+			return c
+		}
+	}
+	return nil
+}
+
+func (c *client) waits() bool { return c.job != nil && c.job.phase == asking }
+
+// leftWaiter reports whether the session has a waiter that nobody asks for.
+func (c *client) leftWaiter() bool {
+	for _, p := range c.w.check.books.live {
+		session, _ := p.key.inSession()
+		if p.State == lease.Waiting && session == c.session.id && (c.job == nil || c.job.key != p.key) {
+			return true
+		}
+	}
+	return false
 }
 
 // reconnect opens a session's connection again, where it is of use.
@@ -173,6 +217,9 @@ func drawReboot(w *World, _ int, d dice) op {
 
 func drawBoots(w *World, _ int, d dice) op {
 	h := w.drawHost(d)
+	if held := d.between(0, 4*time.Minute); d.in(0.1) || w.cfg.Fault == StaleBoots {
+		return op{fmt.Sprintf("%s's agent reports its boot id, which takes %v", h.name, held), func() { h.reportBootLate(held) }}
+	}
 	return op{h.name + "'s agent reports its boot id", h.reportBoot}
 }
 

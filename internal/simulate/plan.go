@@ -30,8 +30,8 @@ func newPlan(d dice, f Fault) plan {
 	if d.in(0.5) {
 		p.limits.Changes = 100
 	}
-	if d.in(0.3) {
-		p.machine.StepChanges = 2 + d.IntN(6)
+	if d.in(0.4) {
+		p.machine.StepChanges = 1 + d.IntN(6)
 	}
 	p.restores = d.in(0.25) || f == FenceFromStore
 	if f == ForgetSoon {

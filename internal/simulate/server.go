@@ -64,6 +64,9 @@ type opening struct {
 
 // receive takes a command off the network.
 func (s *server) receive(c *call) {
+	if c.stands != nil && !c.stands() {
+		return
+	}
 	if s.state != serverServing {
 		c.reply(machine.Answer{}, unavailable())
 		return

@@ -15,6 +15,8 @@ type session struct {
 	id     string
 	made   int
 	serial uint64
+	// away is until when no connection can be made.
+	away time.Duration
 	// lag is how many numbers the client's mark stays behind.
 	lag   uint64
 	pipe  *pipe
@@ -57,9 +59,11 @@ func (s *session) connect() {
 		s.id = "s" + strconv.Itoa(s.c.n) + "." + strconv.Itoa(s.made)
 		s.serial = 0
 	}
-	p := &pipe{}
-	s.pipe = p
-	s.arrive(p)
+	if s.c.w.now < s.away {
+		return
+	}
+	s.pipe = &pipe{}
+	s.arrive(s.pipe)
 }
 
 // another opens one more connection for a while, as a client does that takes

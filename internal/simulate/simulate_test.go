@@ -49,6 +49,7 @@ func TestFaultsAreFound(t *testing.T) {
 		simulate.FastClock:      "I8 I1",
 		simulate.ReleaseEarly:   "I1",
 		simulate.AgentGuesses:   "I1",
+		simulate.StaleBoots:     "I1",
 		simulate.EarlyHandover:  "I1",
 		simulate.FenceFromStore: "I2",
 		simulate.ForgetSoon:     "I4",
@@ -57,7 +58,7 @@ func TestFaultsAreFound(t *testing.T) {
 		simulate.NoCancel:       "I9",
 	} {
 		t.Run(fmt.Sprint(int(fault)), func(t *testing.T) {
-			for seed := range uint64(12) {
+			for seed := range uint64(30) {
 				r := simulate.Run(simulate.Config{Seed: seed, Steps: 6000, Fault: fault})
 				if r.Breach == nil {
 					continue

@@ -80,7 +80,7 @@ func (w *World) meet(name string, about key, cmd machine.Command) {
 	b := w.check.books
 	leases := name == "prove" || name == "clear"
 	for _, p := range b.live {
-		if concerns(about, p) && (p.Lease != nil || !leases) {
+		if concerns(about, p) && (p.Lease != nil || !leases) && p.End != lease.EndFinished {
 			count(w.server.engine.StateOf(p.key.caller, p.key.id))
 		}
 	}
@@ -111,14 +111,14 @@ func (w *World) meetEnded(about key, leases bool, count func(string)) {
 	b := w.check.books
 	if about.session == "" {
 		for end, n := range b.ends {
-			if n > 0 && (lease.End(end) >= lease.EndReleased || !leases) {
+			if n > 0 && lease.End(end) != lease.EndFinished && (lease.End(end) >= lease.EndReleased || !leases) {
 				count(machine.StateEnded + lease.End(end).String())
 			}
 		}
 		return
 	}
 	for _, p := range b.ended {
-		if concerns(about, p) {
+		if concerns(about, p) && p.End != lease.EndFinished {
 			count(machine.StateEnded + p.End.String())
 		}
 	}
@@ -199,6 +199,8 @@ func (t *Table) Rare(least int) (rare, wrong []string) {
 	return rare, wrong
 }
 
+const finished = "ended finished"
+
 // unreachable says which commands cannot meet which states, and why. A state
 // that ends in * stands for all that begin so.
 var unreachable = []struct{ commands, states, why string }{
@@ -210,6 +212,9 @@ var unreachable = []struct{ commands, states, why string }{
 
 // reason returns why a pair is unreachable, or "".
 func reason(command, state string) string {
+	if state == finished {
+		return "what a session has finished with is as good as new, and forgotten at once"
+	}
 	for _, u := range unreachable {
 		if indexOf(strings.Fields(u.commands), command) < 0 {
 			continue
