@@ -10,4 +10,8 @@
 // commit, answer) is pure; a second one commits. A batch is sealed when the
 // committer is free, never before, and the next one forms while it syncs, so
 // nobody waits on a timer.
+//
+// Calls are taken in together with a reading of the clock: all of them came
+// before it, whatever comes later came after it. So they are decided at that
+// moment, and time itself, which may expire leases, is let on only then.
 package broker

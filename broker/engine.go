@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"sort"
 	"time"
 
 	"github.com/berth-dev/berth/lease"
@@ -156,12 +157,11 @@ func (e *Engine) batchOf(step uint64) *batch {
 	if e.flying != nil && step <= e.flying.last {
 		return e.flying
 	}
-	for _, b := range e.forming {
-		if step <= b.last {
-			return b
-		}
+	i := sort.Search(len(e.forming), func(i int) bool { return step <= e.forming[i].last })
+	if i == len(e.forming) {
+		return nil
 	}
-	return nil
+	return e.forming[i]
 }
 
 // tell has events wait for all batches before them, so that they are told in

@@ -117,6 +117,7 @@ func TestWatchSaysWhatIsCompacted(t *testing.T) {
 		synctest.Wait()
 		for range 50 {
 			mustDo(t, f.Release(t.Context(), f.take(t)))
+			synctest.Wait() // the watcher keeps up
 		}
 		all := w.seen(t)
 		wantCode(t, f.Watch(t.Context(), all[0].Number, nil), lease.CodeCompacted)
