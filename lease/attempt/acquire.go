@@ -170,23 +170,16 @@ func (a *Acquire) end(t lease.Token, err error) Action {
 
 // overdue is the cause of an attempt that outlives its request.
 func (a *Acquire) overdue() error {
-	code, why := lease.CodeTimedOut, a.calls.last
-	switch {
-	case why == nil:
-		why = errNoAnswer
-	case codeOf(why) == lease.CodeUnavailable:
+	code := lease.CodeTimedOut
+	if codeOf(a.calls.last) == lease.CodeUnavailable {
 		code = lease.CodeUnavailable
 	}
-	return lease.Errorf(code, "cannot get an answer to request %s within its wait of %v and %v more: %v; see whether the broker runs, then ask again with a new request", a.id, a.wait, a.limits.Slack, why)
+	return lease.Errorf(code, "cannot get an answer to request %s within its wait of %v and %v more: %v; see whether the broker runs, then ask again with a new request", a.id, a.wait, a.limits.Slack, a.calls.last)
 }
 
 // unknown is the error of an attempt whose cancel was not answered.
 func (a *Acquire) unknown() error {
-	why := a.calls.last
-	if why == nil {
-		why = errNoAnswer
-	}
-	return lease.Errorf(lease.CodeOutcomeUnknown, "cannot tell how request %s ended: %w; its cancel failed as well (%v), and the broker takes back by itself what it may have given; ask again with a new request", a.id, a.cause, why)
+	return lease.Errorf(lease.CodeOutcomeUnknown, "cannot tell how request %s ended: %w; its cancel failed as well (%v), and the broker takes back by itself what it may have given; ask again with a new request", a.id, a.cause, a.calls.last)
 }
 
 // stopped is the error of an acquire that its caller ended because of cause.

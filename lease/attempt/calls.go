@@ -14,10 +14,13 @@ type calls struct {
 	open   bool          // it is under way
 	due    time.Duration // when it counts as lost, else when to send the next
 	failed int           // calls that failed in a row
-	last   error         // of the last one that failed
+	last   error         // of the last one, when it failed
 }
 
-func (c *calls) restart(now Instant) { c.open, c.failed, c.due = false, 0, now.Mono }
+// restart forgets the calls before: the next is due at now.
+func (c *calls) restart(now Instant) {
+	c.open, c.failed, c.due, c.last = false, 0, now.Mono, errNoAnswer
+}
 
 // overdue reports whether the call under way counts as lost.
 func (c *calls) overdue(now Instant) bool { return c.open && now.Mono >= c.due }

@@ -94,9 +94,6 @@ func (g *GiveBack) end(err error) Action {
 // the caller's own cause: that a call ran out of its time is no cancellation.
 func (g *GiveBack) unknown(cause error) error {
 	why := g.calls.last
-	if why == nil {
-		why = errNoAnswer
-	}
 	if cause == nil {
 		return lease.Errorf(lease.CodeOutcomeUnknown, "cannot give back lease %s: %v; it ends by itself when its time is over", g.ref, why)
 	}

@@ -51,18 +51,13 @@ func orElse(v, def time.Duration) time.Duration {
 	return v
 }
 
-// Repeats wait from firstPause, doubled each time, up to longestPause.
-const (
-	firstPause   = 50 * time.Millisecond
-	longestPause = 2 * time.Second
-)
+// firstPause is the wait before the first repeat, and the least between two.
+const firstPause = 50 * time.Millisecond
 
-// pause returns how long to wait after that many failed tries in a row: the
-// upper half of it is left to chance.
+// pause returns how long to wait after that many failed tries in a row, from
+// [firstPause], doubled each time, up to 2 s: the upper half of it is left to
+// chance.
 func pause(failed int, jitter float64) time.Duration {
-	d := longestPause
-	if n := failed - 1; n < 6 {
-		d = min(firstPause<<n, longestPause)
-	}
+	d := min(firstPause<<min(failed-1, 6), 2*time.Second)
 	return d/2 + time.Duration(jitter*float64(d/2))
 }

@@ -41,6 +41,7 @@ func TestTrustOfAnAcquire(t *testing.T) {
 		{"a margin of its own", 0, 0, 30 * sec, 0, 30 * sec, attempt.Limits{Margin: sec}, 29 * sec},
 		{"a margin above the TTL", 0, 0, 30 * sec, 0, 30 * sec, attempt.Limits{Margin: 31 * sec}, 0},
 		{"elapsed above what the call took", 2 * sec, 0, 30 * sec, time.Hour, 30 * sec, attempt.Limits{}, 24 * sec},
+		{"the same, not from the clock's origin", 102 * sec, 100 * sec, 30 * sec, time.Hour, 30 * sec, attempt.Limits{}, 24 * sec},
 		{"left beyond any lease", 0, 0, math.MaxInt64, math.MaxInt64, 30 * sec, attempt.Limits{}, lease.LongestTTL - 6*sec},
 	} {
 		trust, err := c.limits.Trust(at(c.now), at(c.sent), token(c.ttl, c.left, c.waited))
@@ -109,6 +110,17 @@ func TestK23SleepEndsTrust(t *testing.T) {
 	}
 	if trust.Extend(awake, at(20*sec), token(30*sec, 30*sec, 0), 6*sec) {
 		t.Error("an answer from before the sleep revived it")
+	}
+}
+
+// Where the second clock was set back the first one decides, and the other
+// way round.
+func TestI8WhicheverClockSaysFirst(t *testing.T) {
+	for _, now := range []attempt.Instant{{Mono: 124 * sec, Boot: 3 * sec}, {Mono: 101 * sec, Boot: 124 * sec}} {
+		trust := trusted(t, at(100*sec), at(100*sec), token(30*sec, 30*sec, 0))
+		if left := trust.Left(now); left != 0 {
+			t.Errorf("%v left at %+v", left, now)
+		}
 	}
 }
 
