@@ -128,8 +128,10 @@ func (b *Broker) committed(c *committer, err error) error {
 	return err
 }
 
-// deliver gives out the answers and events that are ready.
+// deliver gives out the events and answers that are ready. Events come first:
+// who has an answer and watches from then on does not hear of it again.
 func (b *Broker) deliver() {
+	b.journal.add(b.engine.Told())
 	ready := b.engine.Ready()
 	for i := range ready {
 		if c := b.open[ready[i].Call]; c != nil {
@@ -137,7 +139,6 @@ func (b *Broker) deliver() {
 			c.answer <- ready[i]
 		}
 	}
-	b.journal.add(b.engine.Told())
 }
 
 // drain takes no more calls and commits what was taken in, so that all of it
