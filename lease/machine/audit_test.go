@@ -26,9 +26,10 @@ type audit struct {
 	granted  map[string]grant                // the last grant of a slot (I1)
 	touched  map[uint64]uint64               // the step that last wrote an entry (I3)
 	// wrote is the last step that wrote anything, rests the last one that the
-	// step's answers rest on: forgetting comes after them, and a tick changes
-	// this and that.
+	// step's answers rest on: forgetting and work left from before come after
+	// them, and a tick changes this and that.
 	wrote, rests uint64
+	more         bool
 }
 
 func newAudit() audit {
@@ -41,7 +42,7 @@ func newAudit() audit {
 // restarted takes in that a new process goes on: steps count from 1 again,
 // and every lease keeps what it was promised.
 func (a *audit) restarted(*Machine) {
-	a.touched, a.wrote, a.rests = map[uint64]uint64{}, 0, 0
+	a.touched, a.wrote, a.rests, a.more = map[uint64]uint64{}, 0, 0, false
 }
 
 // step checks one step.
@@ -72,13 +73,14 @@ func (a *audit) note(cmd Command, fx *Effects) {
 	forgets := slices.ContainsFunc(fx.Changes, func(c Change) bool { return c.Delete })
 	for _, c := range fx.Changes {
 		a.wrote = fx.Step
-		if !forgets && !tick {
+		if !forgets && !tick && !a.more {
 			a.rests = fx.Step
 		}
 		if e, ok := c.Record.(*lease.Entry); ok {
 			a.touched[e.Number] = fx.Step
 		}
 	}
+	a.more = fx.More
 }
 
 func (a *audit) size(fx *Effects) error {
