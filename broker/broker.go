@@ -51,11 +51,15 @@ type Broker struct {
 	// full says that the store has no room to take more.
 	full atomic.Bool
 
-	// The fields below belong to Open and then to Run.
+	// turn holds one token. Whoever has taken it out owns the fields below,
+	// until he puts it back: at any time the engine is one goroutine's. Before
+	// the workers begin, and when they have ended, it is Open's and Run's.
+	turn   chan struct{}
 	engine *Engine
 	clock  Clock
-	// open are the calls that wait for an answer.
+	// open are the calls that wait for an answer, room is for those to come.
 	open map[uint64]*call
+	room []*call
 	// looked is when the store's free space was last asked for.
 	looked time.Duration
 }
@@ -75,10 +79,11 @@ func Open(ctx context.Context, cfg Config) (*Broker, error) {
 		return nil, err
 	}
 	b := &Broker{
-		cfg: cfg, inbox: newInbox(), open: map[uint64]*call{}, engine: engine,
+		cfg: cfg, inbox: newInbox(), turn: make(chan struct{}, 1), open: map[uint64]*call{}, engine: engine,
 		// Broker time begins at 1, so that 0 can mean "not".
 		clock: NewClock(max(1, engine.Now()), cfg.Reading()),
 	}
+	b.turn <- struct{}{}
 	if err := b.start(ctx); err != nil {
 		return nil, err
 	}
@@ -105,37 +110,13 @@ func (b *Broker) start(ctx context.Context) error {
 	if err := b.engine.Do(b.now(), restart); err != nil {
 		return err
 	}
-	if err := b.carryOn(); err != nil {
-		return err
-	}
-	for {
-		c, ok, err := b.engine.Seal()
-		if err != nil {
-			return err
-		}
-		if !ok {
-			break
-		}
-		if err := b.cfg.Store.Commit(ctx, c.Seq, c.Changes); err != nil {
-			return err
-		}
-		b.engine.Committed()
-	}
 	ledger := b.engine.Ledger()
 	b.journal = newJournal(firstEvent(ledger.Fence), b.cfg.Events)
-	b.journal.add(b.engine.Told())
+	if err := b.flush(ctx); err != nil {
+		return err
+	}
 	b.look()
 	b.cfg.Logger.Info("broker started", "start", ledger.Start, "held", ledger.Acquired-ledger.Released-ledger.Orphaned-ledger.Revoked)
-	return nil
-}
-
-// carryOn does all work that the machine has left.
-func (b *Broker) carryOn() error {
-	for b.engine.More() {
-		if err := b.engine.Do(b.now(), machine.Tick{}); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 

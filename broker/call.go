@@ -19,6 +19,10 @@ type call struct {
 	arrived time.Duration
 	// answer has room for the one answer, so that Run never waits for a caller.
 	answer chan machine.Answer
+	// The commands that come all the time lie in the call itself.
+	acquire machine.Acquire
+	renew   machine.Renew
+	release machine.Release
 }
 
 // An inbox holds the calls that came in and were not yet taken.
@@ -113,11 +117,16 @@ func (in *inbox) await(ctx context.Context, c *call) (a machine.Answer, arrived 
 
 // ask runs a command and waits for its answer.
 func (b *Broker) ask(ctx context.Context, cmd func(call uint64) machine.Command) (machine.Answer, error) {
+	c := b.inbox.newCall()
+	return b.do(ctx, c, cmd(c.id))
+}
+
+// do runs a call's command and waits for its answer.
+func (b *Broker) do(ctx context.Context, c *call, cmd machine.Command) (machine.Answer, error) {
 	if ctx.Err() != nil {
 		return machine.Answer{}, context.Cause(ctx)
 	}
-	c := b.inbox.newCall()
-	c.cmd = cmd(c.id)
+	c.cmd = cmd
 	if err := b.inbox.put(c); err != nil {
 		return machine.Answer{}, err
 	}

@@ -227,6 +227,9 @@ func (e *Engine) Ready() []machine.Answer {
 	return ready
 }
 
+// waiting returns how many answers are ready.
+func (e *Engine) waiting() int { return len(e.ready) }
+
 // Told returns the events that may be told now, in order. They are valid until
 // the next call of any method.
 func (e *Engine) Told() []machine.Event {

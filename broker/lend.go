@@ -56,11 +56,14 @@ func (l lender) Acquire(ctx context.Context, r lease.Request) (lease.Token, erro
 	if err != nil {
 		return lease.Token{}, err
 	}
-	ask := machine.Acquire{Caller: l.caller, Request: r, Digest: r.Body(), Poll: lease.MaxPoll}
+	digest := r.Body()
 	for began := time.Duration(0); ; {
 		c := l.b.inbox.newCall()
-		ask.Call, ask.LeaseID, ask.StoreFull = c.id, lease.NewLeaseID(), l.b.full.Load()
-		c.cmd = ask
+		c.acquire = machine.Acquire{
+			Call: c.id, Caller: l.caller, Request: r, Digest: digest, Poll: lease.MaxPoll,
+			LeaseID: lease.NewLeaseID(), StoreFull: l.b.full.Load(),
+		}
+		c.cmd = &c.acquire
 		if err := l.b.inbox.put(c); err != nil {
 			return lease.Token{}, err
 		}
@@ -106,16 +109,16 @@ func (l lender) giveUp(ctx context.Context, id lease.RequestID) (lease.Token, er
 }
 
 func (l lender) Renew(ctx context.Context, t lease.Token) (lease.Token, error) {
-	a, err := l.b.ask(ctx, func(call uint64) machine.Command {
-		return machine.Renew{Call: call, Caller: l.caller, Lease: t.LeaseID}
-	})
+	c := l.b.inbox.newCall()
+	c.renew = machine.Renew{Call: c.id, Caller: l.caller, Lease: t.LeaseID}
+	a, err := l.b.do(ctx, c, &c.renew)
 	return own(a.Token), err
 }
 
 func (l lender) Release(ctx context.Context, t lease.Token) error {
-	_, err := l.b.ask(ctx, func(call uint64) machine.Command {
-		return machine.Release{Call: call, Caller: l.caller, Lease: t.LeaseID}
-	})
+	c := l.b.inbox.newCall()
+	c.release = machine.Release{Call: c.id, Caller: l.caller, Lease: t.LeaseID}
+	_, err := l.b.do(ctx, c, &c.release)
 	return err
 }
 

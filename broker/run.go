@@ -8,6 +8,10 @@ import (
 	"github.com/berth-dev/berth/lease/machine"
 )
 
+// fewAnswers is how many answers a worker gives before it goes on to its next
+// commit. More of them are left to the other one.
+const fewAnswers = 8
+
 // Run serves until ctx ends or the store fails. It returns nil after an
 // orderly stop, when everything that had come in is durable, and the store's
 // error otherwise; the process goes on. Whoever still waits is told that the
@@ -17,65 +21,97 @@ func (b *Broker) Run(ctx context.Context) error {
 	if b.began.Swap(true) {
 		return lease.Errorf(lease.CodeInternal, "cannot run the broker: Run was called before; open it anew")
 	}
-	c := newCommitter(b.cfg.Store)
-	defer c.stop()
-	err := b.serve(ctx, c)
+	err := b.workInTurns(ctx)
+	if err == nil {
+		err = b.drain()
+	}
 	b.finish(err)
 	return err
 }
 
-// serve is the loop: gather, apply, commit, answer.
-func (b *Broker) serve(ctx context.Context, c *committer) error {
+// workInTurns runs two workers, both on goroutines that end with it. Either
+// takes the engine for a round of its step (gather, apply, answer), and the
+// one that has sealed a batch commits it itself, while the other goes on: so a
+// call's way to the disk and back needs no further goroutine.
+func (b *Broker) workInTurns(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
 	timer := time.NewTimer(observeEvery)
 	defer timer.Stop()
-	var got []*call
+	work := func() error {
+		defer stop() // if one of them ends, so does the other
+		return b.work(ctx, timer)
+	}
+	second := make(chan error, 1)
+	go func() { second <- work() }()
+	err := work()
+	if other := <-second; err == nil {
+		err = other
+	}
+	return err
+}
+
+// work does one round after the other until ctx ends.
+func (b *Broker) work(ctx context.Context, timer *time.Timer) error {
 	for tick := true; ; {
-		var err error
-		if got, err = b.step(got, tick, timer); err != nil {
+		more, err := b.round(ctx, timer, tick)
+		if err != nil {
 			return err
 		}
-		if err := b.commit(c); err != nil {
-			return err
-		}
-		b.deliver()
-		if tick = b.engine.More(); tick {
+		if tick = more; more && ctx.Err() == nil {
 			continue
 		}
 		select {
 		case <-b.inbox.wake:
-		case err := <-c.done:
-			if err := b.committed(c, err); err != nil {
-				return err
-			}
 		case <-timer.C:
 			tick = true
 		case <-ctx.Done():
-			return b.drain(c)
+			return nil
 		}
 	}
 }
 
+// round takes in what came, and commits if nobody else does. It reports
+// whether the machine had more work.
+func (b *Broker) round(ctx context.Context, timer *time.Timer, tick bool) (more bool, err error) {
+	<-b.turn
+	err = b.step(tick, timer)
+	more = b.engine.More()
+	c, ok := Commit{}, false
+	if err == nil {
+		c, ok, err = b.engine.Seal()
+	}
+	b.deliver()
+	b.turn <- struct{}{}
+	if ok && more {
+		b.inbox.ring()
+	}
+	for ok && err == nil {
+		c, ok, err = b.commit(ctx, c)
+	}
+	return more, err
+}
+
 // step takes what came in and applies it, and after it, where one is due, a
-// tick: whatever came before a tick is applied before it. It returns got,
-// emptied, as room for the calls to come.
-func (b *Broker) step(got []*call, tick bool, timer *time.Timer) ([]*call, error) {
-	got, reading := b.inbox.take(got, b.cfg.Reading)
+// tick: whatever came before a tick is applied before it.
+func (b *Broker) step(tick bool, timer *time.Timer) error {
+	got, reading := b.inbox.take(b.room, b.cfg.Reading)
 	now := b.clock.Observe(reading)
 	if err := b.apply(now, got); err != nil {
-		return nil, err
+		return err
 	}
 	clear(got)
+	b.room = got
 	if !tick && !b.engine.More() {
-		return got, nil
+		return nil
 	}
 	if err := b.engine.Do(now, machine.Tick{}); err != nil {
-		return nil, err
+		return err
 	}
 	timer.Reset(b.idle())
 	if now-b.looked >= observeEvery {
 		b.look()
 	}
-	return got, nil
+	return nil
 }
 
 // apply runs the commands that came in.
@@ -99,33 +135,24 @@ func (b *Broker) idle() time.Duration {
 	return min(observeEvery, max(due-b.engine.Now(), time.Millisecond))
 }
 
-// commit starts a commit if there is something to commit and the committer is
-// free.
-func (b *Broker) commit(c *committer) error {
-	if c.busy {
-		select {
-		case err := <-c.done:
-			if err := b.committed(c, err); err != nil {
-				return err
-			}
-		default:
-			return nil
-		}
+// commit makes a commit and returns the next, if there is one by then. A
+// commit is never cut off: its outcome would be unknown.
+func (b *Broker) commit(ctx context.Context, c Commit) (next Commit, ok bool, err error) {
+	if err := b.cfg.Store.Commit(context.Background(), c.Seq, c.Changes); err != nil {
+		return Commit{}, false, err
 	}
-	commit, ok, err := b.engine.Seal()
-	if ok {
-		c.begin(commit)
+	<-b.turn
+	defer func() { b.turn <- struct{}{} }()
+	b.engine.Committed()
+	if ctx.Err() == nil {
+		next, ok, err = b.engine.Seal()
 	}
-	return err
-}
-
-// committed takes in the end of a commit.
-func (b *Broker) committed(c *committer, err error) error {
-	c.busy = false
-	if err == nil {
-		b.engine.Committed()
+	if ok && b.engine.waiting() > fewAnswers {
+		b.inbox.ring()
+		return next, ok, err
 	}
-	return err
+	b.deliver()
+	return next, ok, err
 }
 
 // deliver gives out the events and answers that are ready. Events come first:
@@ -143,25 +170,31 @@ func (b *Broker) deliver() {
 
 // drain takes no more calls and commits what was taken in, so that all of it
 // can be answered.
-func (b *Broker) drain(c *committer) error {
+func (b *Broker) drain() error {
 	left := b.inbox.close(stoppedError())
 	if err := b.apply(b.now(), left); err != nil {
 		return err
 	}
-	if err := b.carryOn(); err != nil {
-		return err
+	return b.flush(context.Background())
+}
+
+// flush does all work that the machine has left and commits everything.
+func (b *Broker) flush(ctx context.Context) error {
+	for b.engine.More() {
+		if err := b.engine.Do(b.now(), machine.Tick{}); err != nil {
+			return err
+		}
 	}
 	for {
-		if err := b.commit(c); err != nil {
-			return err
-		}
 		b.deliver()
-		if !c.busy {
-			return nil
-		}
-		if err := b.committed(c, <-c.done); err != nil {
+		c, ok, err := b.engine.Seal()
+		if !ok {
 			return err
 		}
+		if err := b.cfg.Store.Commit(ctx, c.Seq, c.Changes); err != nil {
+			return err
+		}
+		b.engine.Committed()
 	}
 }
 
