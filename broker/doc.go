@@ -6,9 +6,10 @@
 // a socket.
 //
 // [Open] loads the store, [Broker.Run] serves until its context ends or the
-// store fails. One goroutine owns the [Engine], whose step (gather, apply,
-// commit, answer) is pure; a second one commits. A batch is sealed when the
-// committer is free, never before, and the next one forms while it syncs, so
+// store fails. Two goroutines take turns at the [Engine], whose step (gather,
+// apply, commit, answer) is pure and always one goroutine's. The one that has
+// sealed a batch commits it itself, while the next batch forms in the other's
+// hands. A batch is sealed when no commit is under way, never before, so
 // nobody waits on a timer.
 //
 // Calls are taken in together with a reading of the clock: all of them came

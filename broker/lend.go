@@ -65,7 +65,7 @@ func (l lender) Acquire(ctx context.Context, r lease.Request) (lease.Token, erro
 		}
 		c.cmd = &c.acquire
 		if err := l.b.inbox.put(c); err != nil {
-			return lease.Token{}, err
+			return lease.Token{}, since(began, err)
 		}
 		a, arrived, ok := l.b.inbox.await(ctx, c)
 		if !ok {
@@ -84,6 +84,15 @@ func (l lender) Acquire(ctx context.Context, r lease.Request) (lease.Token, erro
 		a.Token.Elapsed += arrived - began
 		return own(a.Token), nil
 	}
+}
+
+// since returns why an acquire cannot ask, or ask again: a call before may
+// have left a waiter.
+func since(began time.Duration, err error) error {
+	if began == 0 {
+		return err
+	}
+	return lease.Errorf(lease.CodeOutcomeUnknown, "the request was queued and cannot be asked for again: %v", err)
 }
 
 // own returns the token without what it shares with the machine.

@@ -44,6 +44,21 @@ func TestStopAnswersThoseWhoWait(t *testing.T) {
 	})
 }
 
+// A waiter asks again after 30 s, and the broker stops at about that moment:
+// the waiter is in the queue, and must not be told otherwise.
+func TestStopBetweenTwoCalls(t *testing.T) {
+	for range 200 {
+		bubble(t, func(t *testing.T) {
+			f := open(t, memory(), poolWith("g", lease.Settings{TTL: time.Minute}, "g-0"))
+			f.take(t)
+			waiter := begin(t.Context(), f, wish(time.Hour))
+			time.Sleep(lease.MaxPoll)
+			mustDo(t, f.stop())
+			wantCode(t, (<-waiter).err, lease.CodeOutcomeUnknown)
+		})
+	}
+}
+
 // Whatever came in before the stop is done and answered.
 func TestStopFinishesWhatCameIn(t *testing.T) {
 	for range 50 {
