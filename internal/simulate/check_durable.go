@@ -59,9 +59,6 @@ func (c *checker) loaded(restored bool) {
 		}
 	}
 	c.start = ledger.Start
-	if !restored && ledger.Now < c.saidNow {
-		c.w.fail("I3", "broker time was %v and is %v after the restart", c.saidNow, ledger.Now)
-	}
 }
 
 func (c *checker) compare(found *books) {
@@ -127,11 +124,22 @@ func (c *checker) restored() {
 	clear(c.closed)
 	clear(c.granted)
 	c.began = map[uint64]time.Duration{}
-	c.saidNow = 0
 }
 
-// brokerTime notes the committed time that later starts go on from.
-func (c *checker) brokerTime(now time.Duration) { c.saidNow = max(c.saidNow, now) }
+// checkClock checks a look at the clock: it adds at most a second (I5).
+func (c *checker) checkClock(was, now time.Duration) {
+	if now < was || now > was+time.Second {
+		c.w.fail("I5", "broker time went from %v to %v in one look", was, now)
+	}
+}
+
+// checkCommitted checks, while no commit is under way, that broker time is
+// committed at least once a second while anything lives (I5).
+func (c *checker) checkCommitted(now, sealed time.Duration) {
+	if len(c.books.live) > 0 && now > sealed+time.Second {
+		c.w.fail("I5", "broker time %v is not committed, the last commit has %v", now, sealed)
+	}
+}
 
 // isTold reports whether somebody outside may know of the request's lease.
 func (c *checker) isTold(p *page) bool {

@@ -64,14 +64,15 @@ func (c *checker) acquireFailed(j *job, err error) {
 	}
 }
 
-// checkLeft checks how long what an unknown outcome left behind may stay.
-func (c *checker) checkLeft(now time.Duration, p *page, cl *closing) {
-	switch p.State {
-	case lease.Waiting:
+// checkLeft checks how long what nobody asks for, and what an unknown outcome
+// left behind, may stay.
+func (c *checker) checkLeft(now time.Duration, p *page) {
+	switch {
+	case p.State == lease.Waiting:
 		if last := c.queue.lastCall(p.Number); now > max(last, c.began[c.start])+65*time.Second {
 			c.w.fail("I9", "%s waits at %v, though its last call ended at %v", c.ref(p), now, last)
 		}
-	case lease.Held:
+	case p.State == lease.Held && c.closed[p.key] != nil:
 		pr := c.promises[p.Lease.ID]
 		if pr == nil || pr.forgotten {
 			return

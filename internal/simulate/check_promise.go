@@ -184,8 +184,6 @@ func (c *checker) checkOverdue(now time.Duration) {
 				c.w.fail("I5", "%s is held at %v, though it was to end at %v", c.ref(p), now, c.most(pr))
 			}
 		}
-		if cl := c.closed[p.key]; cl != nil {
-			c.checkLeft(now, p, cl)
-		}
+		c.checkLeft(now, p)
 	}
 }

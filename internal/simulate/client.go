@@ -26,7 +26,7 @@ func newClient(w *World, n int) *client {
 	c.link = &link{w: w, id: uint64(n)}
 	c.janitor = n >= w.plan.clients-w.plan.janitors
 	if n%5 < 2 && !c.janitor {
-		c.session = &session{c: c, lag: uint64(n % 4 * 2)}
+		c.session = &session{c: c, lag: uint64(n % 4 * 4)}
 	}
 	return c
 }

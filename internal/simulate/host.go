@@ -146,7 +146,10 @@ func (h *host) holder(named, contained bool) lease.Holder {
 	o.Process = lease.Process{PID: 100 + h.procs, Start: uint64(h.boot*1_000_000 + h.procs), Namespace: agentPIDs}
 	o.Cgroup = lease.Cgroup{Path: "/work/" + strconv.Itoa(h.procs), Inode: uint64(h.procs), Namespace: agentCgroups}
 	if contained {
-		o.Process.PID, o.Process.Namespace, o.Cgroup.Namespace = 1, 7, 8
+		o.Process.PID = 1
+		if h.procs%2 == 0 {
+			o.Process.Namespace, o.Cgroup.Namespace = 7, 8
+		}
 	}
 	return o
 }
@@ -166,11 +169,13 @@ func (h *host) inspect(j *job, id lease.LeaseID, kill bool) {
 }
 
 // look is what the agent sees. Of a holder in other namespaces it sees
-// nothing at all, and finds nothing to kill.
+// nothing at all, and finds nothing to kill: one that names its namespaces it
+// has mistaken for another that it saw, one that does not it has never seen.
 func (h *host) look(j *job, kill bool) machine.ProveTree {
 	t := machine.ProveTree{Machine: h.name, PIDNamespace: agentPIDs, CgroupNamespace: agentCgroups}
 	if j.contained || !j.named || h.w.cfg.Fault == AgentGuesses {
-		t.WrapperGone, t.CgroupGone, t.Seen = true, true, h.w.cfg.Fault == AgentGuesses
+		t.WrapperGone, t.CgroupGone = true, true
+		t.Seen = h.w.cfg.Fault == AgentGuesses || j.req.Holder.Process.Namespace != agentPIDs
 		return t
 	}
 	if kill {

@@ -201,7 +201,7 @@ func (j *job) workDone() {
 		}
 		j.giveBack(false)
 	case endAbandon:
-		if j.in.cleaning != nil {
+		if j.in.cleaning != nil && j.in.late {
 			j.w.stop(j.work)
 		}
 		j.giveBack(true)

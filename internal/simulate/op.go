@@ -73,8 +73,8 @@ var opKinds = []struct {
 }{
 	{340, drawJob}, {40, drawStorm}, {70, drawClean}, {70, drawInspect}, {40, drawBoots},
 	{250, drawProbe}, {24, drawKill}, {50, drawBreak}, {230, drawSession}, {14, drawSleep}, {10, drawReboot},
-	{10, drawCrash}, {5, drawStop}, {5, drawDiskFails}, {6, drawStall}, {20, drawSlowDisk}, {6, drawFull},
-	{40, drawApply}, {70, drawDrain}, {50, drawHealth}, {24, drawRevoke}, {40, drawClear}, {20, drawShow},
+	{10, drawCrash}, {5, drawStop}, {5, drawDiskFails}, {6, drawStall}, {4, drawSetBack}, {20, drawSlowDisk}, {6, drawFull},
+	{40, drawApply}, {110, drawDrain}, {50, drawHealth}, {24, drawRevoke}, {40, drawClear}, {20, drawShow},
 	{4, drawBackup}, {2, drawRestore},
 }
 
@@ -163,11 +163,27 @@ func drawSession(w *World, _ int, d dice) op {
 			}
 		}}
 	}
-	return op{"some session comes back", func() {
-		if c := w.sessionClient(from, func(c *client) bool { return c.session.known }); c != nil {
+	return op{fmt.Sprintf("some session comes back, and breaks after %v", long), func() {
+		c := w.sessionClient(from, (*client).endedAbsent)
+		if c == nil {
+			c = w.sessionClient(from, func(c *client) bool { return c.session.known })
+		}
+		if c != nil {
 			c.session.connect()
+			w.after(long, c.session.hangUp)
 		}
 	}}
+}
+
+// endedAbsent reports whether a waiter of the session ended as absent.
+func (c *client) endedAbsent() bool {
+	for _, p := range c.w.check.books.ended {
+		session, _ := p.key.inSession()
+		if c.session.known && session == c.session.id && p.End == lease.EndAbsent {
+			return true
+		}
+	}
+	return false
 }
 
 // sessionClient returns the next client with a session that fits, from that
@@ -250,6 +266,11 @@ func drawDiskFails(w *World, _ int, d dice) op {
 func drawStall(w *World, _ int, d dice) op {
 	long := pick(d, 40*time.Second, d.between(500*time.Millisecond, 10*time.Second))
 	return op{fmt.Sprintf("the broker's process stalls for %v", long), func() { w.server.stall(long) }}
+}
+
+func drawSetBack(w *World, _ int, d dice) op {
+	back := d.between(0, time.Minute)
+	return op{fmt.Sprintf("the broker's clock is set back by %v", back), func() { w.server.setBack += back }}
 }
 
 func drawSlowDisk(w *World, _ int, d dice) op {

@@ -157,7 +157,7 @@ func drawInspect(w *World, _ int, d dice) op {
 // copy, a stranger, a tool.
 func drawProbe(w *World, n int, d dice) op {
 	which := d.Uint64()
-	name := pick(d, "acquire", "acquire", "mismatch", "cancel", "renew", "release", "abandon", "progress", "foreign", "made up", "clean", "clean again")
+	name := pick(d, "acquire", "acquire", "mismatch", "cancel", "cancel", "renew", "release", "abandon", "progress", "foreign", "made up", "clean", "clean again")
 	poll := pick(d, 0, time.Second)
 	return op{"a stray " + name + " about some request", func() {
 		if p := w.some(which, func(*page) bool { return true }); p != nil {
@@ -233,6 +233,10 @@ func (w *World) probeAcquire(p *page, mismatch bool, poll time.Duration) {
 // probeClean asks to clean after some lease, or again as some cleaner did.
 // Nobody does anything with what comes of it.
 func (w *World) probeClean(p *page, n int, again bool) {
+	if again && p.End == lease.EndCancelled {
+		w.cleanCancelled(p.key)
+		return
+	}
 	if p.Lease == nil || !w.check.isTold(p) {
 		return
 	}
@@ -248,6 +252,13 @@ func (w *World) probeClean(p *page, n int, again bool) {
 	w.desk.link.ask(nil, "clean", k, func(call uint64) machine.Command {
 		cmd.Call, cmd.LeaseID, cmd.StoreFull = call, w.leaseID(), w.server.full
 		return cmd
+	}, nil)
+}
+
+// cleanCancelled asks to clean by an id that was cancelled before.
+func (w *World) cleanCancelled(k key) {
+	w.desk.link.ask(nil, "clean", k, func(call uint64) machine.Command {
+		return machine.Clean{Call: call, Caller: k.caller, ID: k.id, Pool: "wash", Slot: "w-0", Lease: "000000000000", LeaseID: w.leaseID()}
 	}, nil)
 }
 

@@ -29,6 +29,10 @@ type server struct {
 	// synced says that the commit is through and the engine has not heard.
 	synced bool
 	full   bool
+	// setBack is how far the clock underneath has been set back.
+	setBack time.Duration
+	// sealed is the broker time of the last commit that was sent.
+	sealed time.Duration
 	// sessions are the connections of sessions that the broker has taken in.
 	sessions []sessionConn
 }
@@ -187,10 +191,10 @@ func (s *server) do(name string, about key, cmd machine.Command) {
 
 // observe returns broker time.
 func (s *server) observe() time.Duration {
-	if s.w.cfg.Fault == FastClock {
-		return s.clock.Observe(s.w.now * 2)
-	}
-	return s.clock.Observe(s.w.now)
+	was := s.engine.Now()
+	now := s.clock.Observe(s.clockReading())
+	s.w.check.checkClock(was, now)
+	return now
 }
 
 // seal starts a commit if the disk is free.
@@ -206,7 +210,7 @@ func (s *server) seal() {
 	if !ok {
 		return
 	}
-	s.commit = &c
+	s.commit, s.sealed = &c, s.engine.Now()
 	life := s.life
 	s.w.agenda.add(s.w.now+s.w.disk.delay(), func() {
 		if s.life == life && s.commit != nil && !s.synced {
@@ -279,6 +283,9 @@ func (s *server) look(life int) {
 	s.full = s.w.disk.full()
 	s.do("tick", key{}, machine.Tick{})
 	s.turn()
+	if s.commit == nil && s.state == serverServing {
+		s.w.check.checkCommitted(s.engine.Now(), s.sealed)
+	}
 	wait := 250 * time.Millisecond
 	if due, ok := s.engine.Next(); ok {
 		wait = min(wait, max(due-s.engine.Now(), time.Millisecond))
@@ -386,5 +393,5 @@ func (s *server) clockReading() time.Duration {
 	if s.w.cfg.Fault == FastClock {
 		return s.w.now * 2
 	}
-	return s.w.now
+	return s.w.now - s.setBack
 }

@@ -43,7 +43,7 @@ func TestSameSeedSameHistory(t *testing.T) {
 func TestFaultsAreFound(t *testing.T) {
 	for fault, rules := range map[simulate.Fault]string{
 		simulate.AnswerEarly:    "I3",
-		simulate.LoseCommits:    "I3",
+		simulate.LoseCommits:    "I3 books",
 		simulate.TrustFromReply: "I8 I1",
 		simulate.IgnoreSleep:    "I8 I1",
 		simulate.FastClock:      "I8 I1",
@@ -54,7 +54,7 @@ func TestFaultsAreFound(t *testing.T) {
 		simulate.FenceFromStore: "I2",
 		simulate.ForgetSoon:     "I4",
 		simulate.ExtendAgain:    "I5",
-		simulate.MissLeaves:     "I7",
+		simulate.MissLeaves:     "I7 I9",
 		simulate.NoCancel:       "I9",
 	} {
 		t.Run(fmt.Sprint(int(fault)), func(t *testing.T) {
