@@ -29,7 +29,6 @@ type checker struct {
 	fence, fenceBefore lease.Fence
 	began              map[uint64]time.Duration // starts, by number
 	start              uint64
-	saidNow            time.Duration
 	tokens             map[lease.Fence]lease.LeaseID
 	// deaf is of the fault ExtendAgain: a renewal is not heard.
 	deaf bool

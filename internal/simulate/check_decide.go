@@ -28,7 +28,7 @@ func (c *checker) compareGrants(grants []*page, exact bool) {
 			c.w.fail("I7", "request %s (%s) was not granted, though it could have been: %v", wanted[i].key.id.Ref(), wanted[i].page.Note(), wanted[i].picks)
 			return
 		case i >= len(wanted) || got[i].Number < wanted[i].number:
-			c.w.fail("I7", "%s was granted, though the rules give it nothing: %v", c.ref(got[i]), got[i].Lease.Parts)
+			c.w.fail("I7", "%s was granted, though the rules give it nothing: %v", c.ref(got[i]), choicesOf(got[i]))
 			return
 		}
 		c.compareSlots(got[i], wanted[i])
@@ -43,10 +43,18 @@ func (c *checker) compareSlots(got *page, wanted *waiter) {
 	}
 	for _, part := range got.Lease.Parts {
 		if !slices.Contains(wanted.picks, choice{place{part.Pool, part.Slot}, part.Units}) {
-			c.w.fail("I7", "%s was granted %v, the rules say %v", c.ref(got), got.Lease.Parts, wanted.picks)
+			c.w.fail("I7", "%s was granted %v, the rules say %v", c.ref(got), choicesOf(got), wanted.picks)
 			return
 		}
 	}
+}
+
+func choicesOf(p *page) []choice {
+	var all []choice
+	for _, part := range p.Lease.Parts {
+		all = append(all, choice{place{part.Pool, part.Slot}, part.Units})
+	}
+	return all
 }
 
 // lay sets the units that were free before the step's grants.

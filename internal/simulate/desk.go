@@ -94,7 +94,7 @@ func (k *desk) revoke(p *page) {
 			if part.Terms.Handover.Proofs != 0 {
 				continue
 			}
-			k.w.after(part.Terms.Handover.Delay()+time.Second, func() { k.sendClear(p, i) })
+			k.w.after(300*time.Millisecond, func() { k.sendClear(p, i) })
 		}
 	}
 }

@@ -14,7 +14,7 @@ const (
 	ReleaseEarly         // a holder releases while its work still runs: I1
 	AgentGuesses         // an agent vouches for what it cannot see: I1
 	StaleBoots           // a report of an earlier boot comes after that of a later one: I1
-	EarlyHandover        // a revoked lease's handover counts from its end: I1
+	EarlyHandover        // a revoked lease's units go on long before its promised end: I1
 	FenceFromStore       // a restore repeats fences: I2
 	ForgetSoon           // ended requests are forgotten at once: I4
 	ExtendAgain          // every restart extends every lease: I5

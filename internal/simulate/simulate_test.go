@@ -57,7 +57,7 @@ func TestFaultsAreFound(t *testing.T) {
 		simulate.MissLeaves:     "I7 I9",
 		simulate.NoCancel:       "I9",
 	} {
-		t.Run(fmt.Sprint(int(fault)), func(t *testing.T) {
+		t.Run(fmt.Sprint(rules, " ", int(fault)), func(t *testing.T) {
 			for seed := range uint64(30) {
 				r := simulate.Run(simulate.Config{Seed: seed, Steps: 6000, Fault: fault})
 				if r.Breach == nil {
