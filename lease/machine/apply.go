@@ -208,6 +208,10 @@ func (m *Machine) setSlot(a *applying, poolName string, spec lease.SlotSpec) {
 		// It counts as unused from now on, also if it was here before.
 		s = &slot{Slot: lease.Slot{Pool: poolName, ID: spec.ID, Source: a.Source, Freed: m.now}, pool: p, freed: m.now}
 		p.slots.Set(spec.ID, s)
+		if m.settleFrom > 0 {
+			m.keepBack(s)
+			m.wake(s)
+		}
 	}
 	p.readmit(s, func() { s.Labels, s.Capacity, s.Removing = spec.Labels, spec.Capacity, false })
 	m.put(&s.Slot)

@@ -81,6 +81,9 @@ type Machine struct {
 	settled  ring
 	retained int
 	alarms   alarms
+	// settleFrom is the start since which slots settle after a restore, new
+	// ones too; 0 where none do.
+	settleFrom time.Duration
 
 	work work
 	// The rest is scratch space of one decision.

@@ -86,7 +86,7 @@ func (m *model) endLease(a *ask, code lease.Code) {
 		if code == lease.CodeLeaseReleased {
 			p.cleanable = m.now
 			if !p.terms.Clean {
-				m.free1(p)
+				m.giveBack(p)
 				continue
 			}
 		}
@@ -106,7 +106,7 @@ func wait(t lease.Terms) time.Duration {
 	return max(t.Handover.After, 0)
 }
 
-func (m *model) free1(p *modelPart) {
+func (m *model) giveBack(p *modelPart) {
 	p.state, p.slot.freed = lease.PartFree, m.now
 	m.changed[p.slot.pool] = true
 }
@@ -140,7 +140,7 @@ func (m *model) stoppedPart(p *modelPart) bool {
 	if p.terms.Clean {
 		p.cleanable = min(p.cleanable, m.now)
 	} else {
-		m.free1(p)
+		m.giveBack(p)
 	}
 	return true
 }
@@ -163,7 +163,7 @@ func (m *model) endCleaning(a *ask) {
 	a.held.parts[0].state, a.settled = lease.PartFree, m.now
 	p.state = lease.PartQuarantined
 	if a.ended == lease.CodeLeaseReleased {
-		m.free1(p)
+		m.giveBack(p)
 		m.settled(p.of)
 		return
 	}

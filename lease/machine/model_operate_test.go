@@ -44,7 +44,7 @@ func (m *model) clear(c Clear) {
 	case p.state != lease.PartQuarantined:
 		m.refuse(c.Call, lease.CodeLeaseStands)
 	default:
-		m.free1(p)
+		m.giveBack(p)
 		m.settled(p.of)
 		m.say(c.Call, "done")
 	}
@@ -201,6 +201,7 @@ func (m *model) applyPool(spec lease.PoolSpec, touched map[string]bool) {
 		if i < 0 {
 			i = len(m.slots)
 			m.slots = append(m.slots, &modelSlot{pool: spec.Name, id: s.ID, removing: true, freed: m.now})
+			m.keepBack(m.slots[i])
 		}
 		at := m.slots[i]
 		if at.removing || at.capacity != max(s.Capacity, 1) || !sameLabels(at.labels, s.Labels) {
@@ -252,11 +253,25 @@ func (m *model) restart(c Restart) {
 			l.heardFrom, l.renewed, l.progress = false, false, m.now
 		}
 	}
+	if c.Settle || slices.ContainsFunc(m.slots, func(s *modelSlot) bool { return s.settles > 0 }) {
+		m.settlesFrom = m.now
+	} else {
+		m.settlesFrom = 0
+	}
 	for _, s := range m.slots {
-		if h := m.pools[s.pool].settings; c.Settle {
-			s.settles = max(s.settles, m.now+h.MaxTTL+max(h.Handover.Delay(), h.Handover.Max))
+		if c.Settle {
+			m.keepBack(s)
 		}
 		m.changed[s.pool] = true
+	}
+}
+
+// keepBack makes a slot settle after a restore, a new one too.
+func (m *model) keepBack(s *modelSlot) {
+	h := m.pools[s.pool].settings
+	until := m.settlesFrom + h.MaxTTL + max(h.Handover.Delay(), h.Handover.Max)
+	if m.settlesFrom > 0 && until > m.now {
+		s.settles = max(s.settles, until)
 	}
 }
 
@@ -283,7 +298,7 @@ func (m *model) tick() {
 		for _, p := range a.held.parts {
 			h := p.terms.Handover
 			if p.state == lease.PartQuarantined && !p.terms.Clean && h.Proofs == 0 && m.now >= a.held.expires+h.Delay() {
-				m.free1(p)
+				m.giveBack(p)
 			}
 		}
 		m.settled(a)

@@ -28,6 +28,8 @@ type model struct {
 	// said are the answers of the last command, by call.
 	said      map[uint64]string
 	retention time.Duration
+	// settlesFrom is since when slots settle after a restore.
+	settlesFrom time.Duration
 }
 
 type modelPool struct {

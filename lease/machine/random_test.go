@@ -42,7 +42,7 @@ func (c *chooser) oneOf(weights ...int) int {
 	return 0
 }
 
-func pick1[T any](c *chooser, list ...T) T { return list[c.IntN(len(list))] }
+func oneOfThese[T any](c *chooser, list ...T) T { return list[c.IntN(len(list))] }
 
 func (c *chooser) call() uint64 {
 	c.calls++
@@ -76,29 +76,29 @@ func (c *chooser) command() Command {
 	case 8:
 		return Revoke{Call: c.call(), Lease: c.someLease().Ref()}
 	case 9:
-		return Clear{Call: c.call(), Pool: c.pool(), Slot: c.slot(), Lease: pick1(c, c.someLease().Ref(), c.someLease().Ref(), "")}
+		return Clear{Call: c.call(), Pool: c.pool(), Slot: c.slot(), Lease: oneOfThese(c, c.someLease().Ref(), c.someLease().Ref(), "")}
 	case 10:
 		return c.tree()
 	case 11:
-		return ProveBoot{Call: c.call(), Machine: c.machine(), Boot: pick1(c, "b1", "b1", "b2")}
+		return ProveBoot{Call: c.call(), Machine: c.machine(), Boot: oneOfThese(c, "b1", "b1", "b2")}
 	case 12:
 		return c.clean()
 	case 13:
-		return Health{Call: c.call(), Pool: c.pool(), Slot: c.slot(), Why: pick1(c, "", "", "sick")}
+		return Health{Call: c.call(), Pool: c.pool(), Slot: c.slot(), Why: oneOfThese(c, "", "", "sick")}
 	case 14:
-		return Drain{Call: c.call(), Pool: c.pool(), Slot: pick1(c, "", c.slot(), c.slot())}
+		return Drain{Call: c.call(), Pool: c.pool(), Slot: oneOfThese(c, "", c.slot(), c.slot())}
 	case 15:
-		return Undrain{Call: c.call(), Pool: c.pool(), Slot: pick1(c, "", c.slot(), c.slot())}
+		return Undrain{Call: c.call(), Pool: c.pool(), Slot: oneOfThese(c, "", c.slot(), c.slot())}
 	}
 	return c.apply()
 }
 
-func (c *chooser) pool() string    { return pick1(c, "p", "p", "q", "r") }
-func (c *chooser) slot() string    { return pick1(c, "a", "b", "c", "d") }
-func (c *chooser) machine() string { return pick1(c, "m1", "m2") }
+func (c *chooser) pool() string    { return oneOfThese(c, "p", "p", "q", "r") }
+func (c *chooser) slot() string    { return oneOfThese(c, "a", "b", "c", "d") }
+func (c *chooser) machine() string { return oneOfThese(c, "m1", "m2") }
 
 func (c *chooser) holder() lease.Holder {
-	h := lease.Holder{Machine: c.machine(), Boot: pick1(c, "b1", "b2")}
+	h := lease.Holder{Machine: c.machine(), Boot: oneOfThese(c, "b1", "b2")}
 	if c.IntN(2) == 0 {
 		h.Process = lease.Process{PID: 5, Start: 6, Namespace: 1}
 		h.Cgroup = lease.Cgroup{Path: "/x", Inode: 7, Namespace: 2}
@@ -111,10 +111,10 @@ func (c *chooser) ask() Command {
 	c.ids++
 	r := lease.Request{
 		ID: lease.RequestID(fmt.Sprintf("r%d", c.ids)), Claims: c.claims(), Holder: c.holder(),
-		TTL:      pick1(c, 0, 0, 2*time.Second, 6*time.Second, 30*time.Second),
-		MaxHold:  pick1(c, 0, 0, 0, 12*time.Second),
-		Wait:     pick1(c, 0, 4*time.Second, 40*time.Second, 5*time.Minute, 5*time.Minute),
-		Priority: pick1(c, 0, 0, 0, 1, -1),
+		TTL:      oneOfThese(c, 0, 0, 2*time.Second, 6*time.Second, 30*time.Second),
+		MaxHold:  oneOfThese(c, 0, 0, 0, 12*time.Second),
+		Wait:     oneOfThese(c, 0, 4*time.Second, 40*time.Second, 5*time.Minute, 5*time.Minute),
+		Priority: oneOfThese(c, 0, 0, 0, 1, -1),
 	}
 	r, err := r.Checked()
 	if err != nil {
@@ -136,7 +136,7 @@ func (c *chooser) remember(m *made) {
 func (c *chooser) askWith(m *made) Command {
 	a := m.acquire
 	a.Call, a.LeaseID = c.call(), c.leaseID()
-	a.Poll = pick1(c, 0, 2*time.Second, 10*time.Second, 30*time.Second)
+	a.Poll = oneOfThese(c, 0, 2*time.Second, 10*time.Second, 30*time.Second)
 	if c.open = append(c.open, made{acquire: a}); len(c.open) > 12 {
 		c.open = c.open[1:]
 	}
@@ -150,7 +150,7 @@ func (c *chooser) claims() []lease.Claim {
 	for _, p := range pools[:1+c.oneOf(6, 3, 1)] {
 		claim := lease.Claim{Pool: p, Count: 1 + c.oneOf(6, 3, 1), Units: 1 + int64(c.oneOf(6, 3, 1))}
 		if c.IntN(3) == 0 {
-			claim.Select = map[string]string{"k": pick1(c, "x", "y")}
+			claim.Select = map[string]string{"k": oneOfThese(c, "x", "y")}
 		}
 		claims = append(claims, claim)
 	}
@@ -204,7 +204,7 @@ func (c *chooser) leave() Command {
 func (c *chooser) tree() Command {
 	return ProveTree{
 		Call: c.call(), Lease: c.someLease().Ref(), Machine: c.machine(),
-		PIDNamespace: pick1[uint64](c, 1, 1, 1, 9), CgroupNamespace: 2, Seen: c.IntN(8) > 0,
+		PIDNamespace: oneOfThese[uint64](c, 1, 1, 1, 9), CgroupNamespace: 2, Seen: c.IntN(8) > 0,
 		WrapperGone: c.IntN(8) > 0, CgroupGone: c.IntN(8) > 0, Removed: c.IntN(8) == 0,
 	}
 }
@@ -230,7 +230,7 @@ func (c *chooser) apply() Command {
 		spec := lease.PoolSpec{Name: name, Settings: &s}
 		for _, id := range []string{"a", "b", "c", "d"}[:1+c.IntN(4)] {
 			slot := lease.SlotSpec{ID: id, Capacity: 1 + int64(c.oneOf(4, 2, 2))}
-			if k := pick1(c, "", "x", "y"); k != "" {
+			if k := oneOfThese(c, "", "x", "y"); k != "" {
 				slot.Labels = map[string]string{"k": k}
 			}
 			spec.Slots = append(spec.Slots, slot)
@@ -241,7 +241,7 @@ func (c *chooser) apply() Command {
 }
 
 func (c *chooser) settings() lease.Settings {
-	s := lease.Settings{TTL: pick1(c, 2*time.Second, 6*time.Second), MaxTTL: pick1(c, 8*time.Second, time.Minute)}
+	s := lease.Settings{TTL: oneOfThese(c, 2*time.Second, 6*time.Second), MaxTTL: oneOfThese(c, 8*time.Second, time.Minute)}
 	switch c.oneOf(4, 2, 3, 2) {
 	case 0:
 		s.Handover.After = 3 * time.Second
@@ -252,7 +252,7 @@ func (c *chooser) settings() lease.Settings {
 	case 3:
 		s.Handover.After, s.Clean = 2*time.Second, []string{"clean"}
 	}
-	s.MaxHold = pick1(c, 0, 0, 15*time.Second)
+	s.MaxHold = oneOfThese(c, 0, 0, 15*time.Second)
 	if c.IntN(4) == 0 {
 		s.StallAfter, s.StallRevokes = 5*time.Second, c.IntN(2) == 0
 	}
@@ -264,5 +264,5 @@ func (c *chooser) pause() time.Duration {
 	if c.IntN(3) > 0 {
 		return 0
 	}
-	return pick1(c, 300*time.Millisecond, time.Second, time.Second, 3*time.Second, 5*time.Second, 20*time.Second, 61*time.Second)
+	return oneOfThese(c, 300*time.Millisecond, time.Second, time.Second, 3*time.Second, 5*time.Second, 20*time.Second, 61*time.Second)
 }

@@ -107,35 +107,11 @@ func (m *Machine) dropSlot(s *slot) {
 		v.remove(s)
 	}
 	s.views, s.last = nil, nil
-	if s.SettleUntil != 0 {
-		m.alarms.live--
-		m.hush(s)
-	}
+	m.unsettle(s)
 	s.pool.slots.Delete(s.ID)
 	m.del(&s.Slot)
 	m.tellPlace(EventSlot, s.Pool, s.ID, "removed", "")
 	m.dropEmpty(s.pool)
-}
-
-// due is when a slot that settles after a restore may be granted.
-func (s *slot) due(*Machine) time.Duration {
-	if s.SettleUntil == 0 {
-		return never
-	}
-	return s.SettleUntil
-}
-
-func (s *slot) ring(m *Machine) { m.settleSlot(s) }
-
-func (s *slot) alarm() *alarm { return &s.clock }
-
-// settleSlot ends the time that a restore keeps the slot back.
-func (m *Machine) settleSlot(s *slot) {
-	s.SettleUntil = 0
-	m.alarms.live--
-	m.hush(s)
-	m.put(&s.Slot)
-	m.reopened(s, "settled")
 }
 
 // reopened is called when what keeps a slot from being granted has changed.

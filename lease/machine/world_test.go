@@ -146,15 +146,6 @@ func (w *world) advance(d time.Duration, each func(said)) {
 	each(w.do(Tick{}))
 }
 
-func (w *world) slot(pool, id string) *slot {
-	p, ok := w.m.pools.Get(pool)
-	if !ok {
-		return nil
-	}
-	s, _ := p.slots.Get(id)
-	return s
-}
-
 // errorOf is the answer's error as an error that may be nil.
 func errorOf(a Answer) error {
 	if a.Err == nil {
