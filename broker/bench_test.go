@@ -172,7 +172,7 @@ func BenchmarkOpen(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64(liveHeap()-before)/(1<<20), "heap-MB")
+	b.ReportMetric(float64(liveHeap()-before)/1e6, "heap-MB")
 	f := farm{br, run(b, br)}
 	if s := f.audit(b); s.Held != leases {
 		b.Fatalf("%d leases are held, want %d", s.Held, leases)
