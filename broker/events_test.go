@@ -104,7 +104,7 @@ func TestWatchIsResumable(t *testing.T) {
 		err := f.Watch(t.Context(), all[599].Number+2, nil)
 		wantCode(t, err, lease.CodeRequestInvalid)
 		err = f.Watch(t.Context(), all[0].Number, func(broker.Event) error { return errMind })
-		if err != errMind {
+		if !errors.Is(err, errMind) {
 			t.Fatalf("a watcher's own error came back as %v", err)
 		}
 	})
@@ -206,7 +206,7 @@ func TestWatchHearsItsContext(t *testing.T) {
 			_, err := f.Apply(t.Context(), lease.SourceAPI, nil, false)
 			return err
 		})
-		if err != errMind || told == 0 {
+		if !errors.Is(err, errMind) || told == 0 {
 			t.Fatalf("after %d events: %v", told, err)
 		}
 	})

@@ -3,6 +3,7 @@ package broker_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -150,8 +151,8 @@ func (w *witness) kill(t *testing.T, lines int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), victimDir+"="+w.dir)
-	errors := &strings.Builder{}
-	cmd.Stderr = errors
+	last := &strings.Builder{}
+	cmd.Stderr = last
 	out, err := cmd.StdoutPipe()
 	mustDo(t, err)
 	mustDo(t, cmd.Start())
@@ -161,14 +162,14 @@ func (w *witness) kill(t *testing.T, lines int) {
 			mustDo(t, cmd.Process.Kill())
 		}
 		line, err := read.ReadString('\n')
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		mustDo(t, err)
 		w.hear(t, strings.Fields(line))
 	}
-	if cmd.Wait(); errors.Len() > 0 {
-		t.Fatalf("the victim ended by itself: %s", errors)
+	if cmd.Wait(); last.Len() > 0 {
+		t.Fatalf("the victim ended by itself: %s", last)
 	}
 }
 

@@ -21,7 +21,7 @@ func TestCancelledAcquireLeavesNothing(t *testing.T) {
 		waiter := begin(ctx, f, wish(time.Minute))
 		synctest.Wait()
 		cancel(errMind)
-		if got := <-waiter; got.err != errMind {
+		if got := <-waiter; !errors.Is(got.err, errMind) {
 			t.Fatalf("the cancelled acquire returned %v", got.err)
 		}
 		mustDo(t, f.Release(t.Context(), first))
@@ -309,7 +309,7 @@ func wantEnd(err error, want lease.Code) error {
 	if lease.CodeOf(err) == want {
 		return nil
 	}
-	return fmt.Errorf("got %v, want the code %s", err, want)
+	return fmt.Errorf("got %w, want the code %s", err, want)
 }
 
 func TestBR043RestartServesTheQueue(t *testing.T) {

@@ -112,7 +112,7 @@ func TestCallsBeforeRunWait(t *testing.T) {
 		early := begin(t.Context(), b, wish(0))
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errMind)
 		defer cancel()
-		if _, err := b.Status(ctx, true); err != errMind {
+		if _, err := b.Status(ctx, true); !errors.Is(err, errMind) {
 			t.Fatalf("a read that was not answered returned %v", err)
 		}
 		err = b.Release(ctx, lease.Token{})
