@@ -34,7 +34,7 @@ func Renewed(trust *Trust, limits Limits, now, sent Instant, held, answer lease.
 
 // Ended says that the trust in the lease has ended.
 func Ended(t lease.Token) error {
-	return lease.Errorf(lease.CodeLeaseLost, "lease %s was not renewed in time: its work has to stop; ask again with a new request", t.LeaseID)
+	return lease.Errorf(lease.CodeLeaseLost, "no renewal made lease %s last longer in time: its work has to stop; ask again with a new request", t.LeaseID)
 }
 
 // Final reports whether the error says that the lease has ended, or never was
