@@ -198,10 +198,7 @@ func orOne(n int64) int64 {
 }
 
 func (m *Machine) setSlot(a *applying, poolName string, spec lease.SlotSpec) {
-	p, ok := m.pools.Get(poolName)
-	if !ok {
-		return // its last source dropped it meanwhile
-	}
+	p, _ := m.pools.Get(poolName)
 	a.touched[p] = true
 	s, ok := p.slots.Get(spec.ID)
 	if !ok {

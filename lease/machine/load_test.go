@@ -112,3 +112,21 @@ func TestStartsAreForgotten(t *testing.T) {
 		t.Errorf("%d starts are remembered; the lease rests on the last one", n)
 	}
 }
+
+// A lease whose extension is nowhere recorded gets its time from now on: that
+// can only be too late.
+func TestExtensionThatIsNotRecorded(t *testing.T) {
+	part := lease.Part{Pool: "g", Slot: "s", Units: 1, Terms: &lease.Terms{}, State: lease.PartHeld}
+	m, err := Load(Config{}, []any{
+		&lease.Ledger{Now: time.Minute, Start: 5, Acquired: 1},
+		&lease.Pool{Name: "g"}, &lease.Slot{Pool: "g", ID: "s", Capacity: 1},
+		&lease.Entry{Number: 1, ID: "r", State: lease.Held, Lease: &lease.Lease{ID: "l", TTL: time.Second, Start: 1, Parts: []lease.Part{part}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Step(time.Minute, Restart{})
+	if got := m.leases["l"].held.expires; got != time.Minute+time.Second {
+		t.Errorf("the lease lives until %v", got)
+	}
+}

@@ -52,9 +52,6 @@ func (m *Machine) dequeue(e *entry) {
 // changes nothing for anybody.
 func (m *Machine) include(e *entry) {
 	w := e.wait
-	if w.eligible {
-		return
-	}
 	w.eligible = true
 	w.shape.queue.add(e)
 	for _, p := range w.shape.pools {

@@ -1,0 +1,164 @@
+package machine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/berth-dev/berth/lease"
+)
+
+// onHost makes the request one of machine m1 in boot b1.
+func onHost(a Acquire) Acquire {
+	a.Request.Holder = lease.Holder{Machine: "m1", Boot: "b1"}
+	return a
+}
+
+// A reserved waiter whose client asks again while other work is left is
+// decided with it, and gets what was reserved.
+func TestReservedIsGrantedWhileWorkIsLeft(t *testing.T) {
+	m := started(t, Config{StepChanges: 1})
+	finish(m, 1, Apply{Source: lease.SourceFile, Pools: manySlots(1, lease.Settings{})})
+	holder := request(1, lease.Claim{Pool: "g"}, 0)
+	finish(m, 1, holder)
+	waiter := request(2, lease.Claim{Pool: "g"}, time.Minute)
+	waiter.Poll = 0
+	finish(m, 1, waiter)
+	finish(m, 1, Release{Caller: lease.Local, Lease: holder.LeaseID})
+	if got := m.StateOf(lease.Local, waiter.Request.ID); got != StateReserved {
+		t.Fatalf("the waiter is %s", got)
+	}
+	m.work.jobs = append(m.work.jobs, func() { m.put(&lease.Host{Machine: "m9"}) })
+	waiter.Call, waiter.Poll = 99, lease.MaxPoll
+	finish(m, 1, waiter)
+	if got := m.StateOf(lease.Local, waiter.Request.ID); got != StateFresh {
+		t.Errorf("asked again with work left, the waiter is %s", got)
+	}
+}
+
+// A step looks at so many alarms and no more, also where all of them are set
+// anew because their leases were renewed.
+func TestAlarmsOfRenewedLeasesAreLookedAtInSteps(t *testing.T) {
+	const n = 3 * looks
+	m := started(t, Config{})
+	finish(m, 1, Apply{Source: lease.SourceFile, Pools: manySlots(n, lease.Settings{TTL: 10 * time.Second})})
+	for i := range n {
+		finish(m, 1, request(i, lease.Claim{Pool: "g"}, 0))
+	}
+	now := 5 * time.Second
+	for i := range n {
+		m.Step(now, Renew{Caller: lease.Local, Lease: request(i, lease.Claim{Pool: "g"}, 0).LeaseID})
+	}
+	if steps, _ := finish(m, 11*time.Second, Tick{}); steps < 3 {
+		t.Errorf("%d alarms are looked at in %d steps", n, steps)
+	}
+	if held := heldLeases(m.Ledger()); held != n {
+		t.Errorf("%d of %d renewed leases are held", held, n)
+	}
+}
+
+// A boot proves the end of many leases, in steps. One that is cleared before
+// its turn is done already, and is settled once.
+func TestBootProofMeetsAClearedLease(t *testing.T) {
+	m := started(t, Config{StepChanges: 1})
+	settings := lease.Settings{Handover: lease.Handover{Proofs: lease.ProofBoot}}
+	finish(m, 1, Apply{Source: lease.SourceFile, Pools: manySlots(2, settings)})
+	finish(m, 1, ProveBoot{Machine: "m1", Boot: "b1"})
+	var leases []lease.LeaseID
+	for i := range 2 {
+		a := onHost(request(i, lease.Claim{Pool: "g"}, 0))
+		finish(m, 1, a)
+		finish(m, 1, Abandon{Caller: lease.Local, Lease: a.LeaseID})
+		leases = append(leases, a.LeaseID)
+	}
+	if fx := m.Step(2, ProveBoot{Machine: "m1", Boot: "b2"}); !fx.More {
+		t.Fatal("both are proved in one step; the test needs two")
+	}
+	m.Step(2, Clear{Pool: "g", Slot: "s000001", Lease: leases[1].Ref()})
+	finish(m, 2, Tick{})
+	if s := m.status(true); s.Retained != 2 || s.Free != 2 || m.Live() {
+		t.Errorf("%d remembered, %d free, live %t", s.Retained, s.Free, m.Live())
+	}
+}
+
+// Two leases whose ids share a ref are told apart by a slot only. (These two
+// do: the first 48 bits of their sums are equal.)
+func TestAmbiguousRef(t *testing.T) {
+	m := started(t, Config{})
+	finish(m, 1, Apply{Source: lease.SourceFile, Pools: manySlots(2, lease.Settings{})})
+	ids := []lease.LeaseID{"lease-14837715", "lease-19897876"}
+	for i, id := range ids {
+		a := request(i, lease.Claim{Pool: "g"}, 0)
+		a.LeaseID = id
+		finish(m, 1, a)
+	}
+	revoke := Revoke{Call: 1, Lease: ids[0].Ref()}
+	if fx := m.Step(1, revoke); codeOf(fx.Answers[0]) != lease.CodeAmbiguous {
+		t.Fatalf("answered %+v", fx.Answers)
+	}
+	revoke.Pool, revoke.Slot = "g", "s000001"
+	if fx := m.Step(1, revoke); fx.Answers[0].Err != nil {
+		t.Fatalf("with its slot answered %+v", fx.Answers)
+	}
+	if m.leases[ids[0]].held == nil || m.leases[ids[1]].held != nil {
+		t.Error("the other lease was revoked")
+	}
+}
+
+// A position is exact to 1,000; beyond, it says that it is beyond.
+func TestPositionIsExactToAThousand(t *testing.T) {
+	m := started(t, Config{})
+	finish(m, 1, Apply{Source: lease.SourceFile, Pools: manySlots(1, lease.Settings{})})
+	finish(m, 1, request(0, lease.Claim{Pool: "g"}, 0))
+	for i := 1; i <= 1003; i++ {
+		a := request(i, lease.Claim{Pool: "g"}, time.Hour)
+		a.Poll = 0
+		fx := m.Step(1, a)
+		if got, want := fx.Answers[0].Queued.Position, min(i, 1001); got != want {
+			t.Fatalf("waiter %d is told position %d", i, got)
+		}
+	}
+}
+
+// StateOf names every state that a request passes through.
+func TestStateOf(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.do(Restart{})
+	settings := lease.Settings{TTL: 10 * time.Second, Clean: []string{"clean"}, Handover: lease.Handover{Max: 30 * time.Second}}
+	w.do(Apply{Source: lease.SourceFile, Pools: manySlots(1, settings)})
+	a, b := request(1, lease.Claim{Pool: "g"}, time.Hour), request(2, lease.Claim{Pool: "g"}, time.Hour)
+	is := func(r Acquire, want string) {
+		t.Helper()
+		if got := w.m.StateOf(lease.Local, r.Request.ID); got != want {
+			t.Errorf("it is %q, not %q", got, want)
+		}
+	}
+	is(a, StateNew)
+	w.do(a)
+	is(a, StateFresh)
+	w.do(Renew{Caller: lease.Local, Lease: a.LeaseID})
+	is(a, StateRenewed)
+	b.Poll = 0
+	w.do(b)
+	is(b, StatePresent)
+	w.restart(Restart{})
+	is(a, StateExtended)
+	w.advance(6*time.Second, func(said) {})
+	is(b, StateAbsent)
+	w.do(b)
+	w.do(Release{Caller: lease.Local, Lease: a.LeaseID})
+	is(a, StateQuarantined)
+	clean := Clean{Caller: lease.Local, ID: "c", Pool: "g", Slot: "s000000", Lease: a.LeaseID.Ref(), LeaseID: "c"}
+	w.do(clean)
+	is(a, StateCleaning)
+	w.do(Abandon{Caller: lease.Local, Lease: "c"})
+	w.advance(4*time.Second, func(said) {})
+	w.do(b)
+	w.advance(4*time.Second, func(said) {})
+	w.do(b)
+	w.advance(25*time.Second, func(said) {})
+	is(a, StateStuck)
+	w.do(b)
+	w.do(Clear{Pool: "g", Slot: "s000000", Lease: a.LeaseID.Ref()})
+	is(a, StateEnded+"released")
+	is(b, StateReserved)
+}
