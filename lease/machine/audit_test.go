@@ -63,7 +63,29 @@ func (a *audit) step(w *world, cmd Command, fx *Effects) error {
 	if fx.More {
 		return nil
 	}
+	if err := a.sessions(w.m); err != nil {
+		return err
+	}
 	return a.reload(w)
+}
+
+// sessions checks I4's marks: below one nothing waits and nothing is kept.
+func (a *audit) sessions(m *Machine) error {
+	live := map[*session]int{}
+	for _, e := range m.requests {
+		if e.session != nil && e.Settled == 0 {
+			live[e.session]++
+		}
+	}
+	for _, s := range m.sessions {
+		switch {
+		case s.below(&s.waiting) != nil || s.below(&s.ended) != nil:
+			return fmt.Errorf("I4: session %s has requests below its mark %d", lease.RequestID(s.ID).Ref(), s.Mark)
+		case s.live != live[s]:
+			return fmt.Errorf("session %s counts %d live requests, there are %d", lease.RequestID(s.ID).Ref(), s.live, live[s])
+		}
+	}
+	return nil
 }
 
 // note takes in which step wrote what.

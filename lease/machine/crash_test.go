@@ -41,8 +41,11 @@ func (p *pairing) crashRun() {
 	for range 150 {
 		p.world.now += p.pause()
 		cmd := p.command()
-		if p.IntN(4) == 0 {
+		switch p.IntN(8) {
+		case 0, 1:
 			cmd = Tick{}
+		case 2, 3:
+			cmd = p.inSession()
 		}
 		p.log = append(p.log, fmt.Sprintf("%v %T%+v", p.world.now, cmd, cmd))
 		d := p.unfinished(cmd)
@@ -59,9 +62,7 @@ func (p *pairing) crashRun() {
 
 func (p *pairing) unfinished(cmd Command) said {
 	p.t.Helper()
-	if a, ok := cmd.(Acquire); ok {
-		p.claims[a.Request.ID] = a.Request
-	}
+	p.noteClaims(cmd)
 	d := p.oneFairStep(cmd)
 	p.learn(d)
 	return d

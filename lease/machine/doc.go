@@ -8,7 +8,7 @@
 // and random bits come in with the command. A Machine belongs to one
 // goroutine.
 //
-// Each command is a type in a file of its own name; [Machine.Step] runs one.
+// Each command is a type in the file of its concern; [Machine.Step] runs one.
 // What a command cannot finish within about 64 changes is left as work, told
 // by [Effects.More], and goes on in later steps; any other command may come
 // in between.

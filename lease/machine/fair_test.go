@@ -13,9 +13,7 @@ import (
 // invariant I7, on the machine's own state, whatever the model has decided.
 func (p *pairing) fair(cmd Command) said {
 	p.t.Helper()
-	if a, ok := cmd.(Acquire); ok {
-		p.claims[a.Request.ID] = a.Request
-	}
+	p.noteClaims(cmd)
 	all := p.oneFairStep(cmd)
 	for all.more {
 		all.add(p.oneFairStep(Tick{}))
@@ -27,6 +25,13 @@ func (p *pairing) fair(cmd Command) said {
 		}
 	}
 	return all
+}
+
+// noteClaims notes what a request claims that the machine does not know yet.
+func (p *pairing) noteClaims(cmd Command) {
+	if a, ok := cmd.(Acquire); ok && p.world.m.requests[requestKey{a.Caller, a.Request.ID}] == nil {
+		p.claims[a.Request.ID] = a.Request
+	}
 }
 
 func (p *pairing) oneFairStep(cmd Command) said {

@@ -80,7 +80,7 @@ func (c *chooser) command() Command {
 	case 10:
 		return c.tree()
 	case 11:
-		return ProveBoot{Call: c.call(), Machine: c.machine(), Boot: oneOfThese(c, "b1", "b1", "b2")}
+		return ProveBoot{Call: c.call(), Machine: c.machine(), Boot: c.boot()}
 	case 12:
 		return c.clean()
 	case 13:
@@ -97,8 +97,13 @@ func (c *chooser) pool() string    { return oneOfThese(c, "p", "p", "q", "r") }
 func (c *chooser) slot() string    { return oneOfThese(c, "a", "b", "c", "d") }
 func (c *chooser) machine() string { return oneOfThese(c, "m1", "m2") }
 
+// boot is the boot id of now, the one before or the next.
+func (c *chooser) boot() string {
+	return fmt.Sprintf("b%d", c.ids/20+oneOfThese[uint64](c, 0, 1, 1, 1, 2))
+}
+
 func (c *chooser) holder() lease.Holder {
-	h := lease.Holder{Machine: c.machine(), Boot: oneOfThese(c, "b1", "b2")}
+	h := lease.Holder{Machine: c.machine(), Boot: c.boot()}
 	if c.IntN(2) == 0 {
 		h.Process = lease.Process{PID: 5, Start: 6, Namespace: 1}
 		h.Cgroup = lease.Cgroup{Path: "/x", Inode: 7, Namespace: 2}
@@ -218,6 +223,30 @@ func (c *chooser) clean() Command {
 	c.remember(&made{acquire: Acquire{Request: lease.Request{ID: cmd.ID}}, lease: cmd.LeaseID, cleaner: true})
 	return cmd
 }
+
+// inSession makes up a command of one of two sessions.
+func (c *chooser) inSession() Command {
+	id := oneOfThese(c, "s", "t")
+	switch c.IntN(6) {
+	case 0:
+		return Arrive{Call: c.call(), Caller: lease.Local, Session: id, New: c.IntN(4) > 0, Mark: c.mark()}
+	case 1:
+		return Leave{Caller: lease.Local, Session: id}
+	case 2:
+		return Cancel{Call: c.call(), Caller: lease.Local, ID: sessionID(id, c.serial()), Unused: c.IntN(2) == 0}
+	}
+	a := c.ask().(Acquire)
+	a.Session, a.Serial, a.Mark = id, c.serial(), c.mark()
+	a.Request.ID = sessionID(id, a.Serial)
+	m := c.recent[len(c.recent)-1]
+	m.acquire = a
+	return a
+}
+
+// serial is a number near those that a session has reached.
+func (c *chooser) serial() uint64 { return c.ids/4 + uint64(c.IntN(6)) }
+
+func (c *chooser) mark() uint64 { return oneOfThese(c, 0, 0, 0, c.ids/4) }
 
 // apply makes up the pools file anew.
 func (c *chooser) apply() Command {

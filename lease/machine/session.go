@@ -98,14 +98,23 @@ func (c Arrive) run(m *Machine) {
 		m.refuse(c.Call, lease.CodeStoreFull, "cannot open the session: the broker's store is nearly full; free space on its disk and ask again")
 		return
 	default:
-		s = &session{Session: lease.Session{Caller: c.Caller, ID: c.Session, Opened: m.now}}
-		m.sessions[key] = s
-		m.put(&s.Session)
+		s = m.openSession(key)
 	}
 	s.open++
 	m.raiseMark(s, c.Mark)
 	m.attendAll(s)
 	m.answer(Answer{Call: c.Call})
+}
+
+// openSession makes a session. It opens at a moment of its own, so that its
+// requests are told from older ones that only have such a name.
+func (m *Machine) openSession(key sessionKey) *session {
+	s := &session{Session: lease.Session{Caller: key.caller, ID: key.id, Opened: m.now}}
+	m.now++
+	m.ledger.Now = m.now
+	m.sessions[key] = s
+	m.put(&s.Session)
+	return s
 }
 
 // Leave ends a call, or with Session set a connection of a session: nobody
@@ -170,7 +179,7 @@ func (m *Machine) attendAll(s *session) {
 // older than the session: then it only has such a name.
 func (m *Machine) joinSession(e *entry) {
 	s, serial := m.sessionOf(e.Caller, e.ID)
-	if s == nil || e.Arrived < s.Opened {
+	if s == nil || e.Arrived <= s.Opened {
 		return
 	}
 	e.session, e.serial = s, serial

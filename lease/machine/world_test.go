@@ -60,6 +60,7 @@ func (s *said) add(o said) {
 func (w *world) step(cmd Command) said {
 	w.t.Helper()
 	fx := w.m.Step(w.now, cmd)
+	w.now = w.m.Ledger().Now
 	w.steps++
 	w.most = max(w.most, len(fx.Changes))
 	for _, c := range fx.Changes {
