@@ -299,7 +299,7 @@ func TestBR048ReleasedOnce(t *testing.T) {
 func TestReleaseInTheBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newShaky(1, 30*sec)
-		back := time.Now().Add(40 * sec)
+		back := time.Now().Add(60 * sec)
 		b.link = onRelease(func(int) fault {
 			if time.Now().Before(back) {
 				return fault{lost: true}
