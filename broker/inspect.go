@@ -19,6 +19,9 @@ func (e *Engine) StateOf(caller lease.Caller, id lease.RequestID) string {
 	return e.machine.StateOf(caller, id)
 }
 
+// HostBoot returns the boot id that a machine's agent has reported last.
+func (e *Engine) HostBoot(machine string) string { return e.machine.HostBoot(machine) }
+
 // Next returns when time alone changes something next, in broker time. It may
 // be too early, never too late.
 func (e *Engine) Next() (at time.Duration, ok bool) { return e.machine.Next() }

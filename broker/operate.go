@@ -89,10 +89,12 @@ func (b *Broker) Health(ctx context.Context, pool, slot, why string) error {
 }
 
 // ReportBoot takes in the boot id that a machine's agent reports. A new one
-// proves that work under the old one has stopped.
-func (b *Broker) ReportBoot(ctx context.Context, machineID, boot string) error {
+// proves that work under the old one has stopped. was is what [Broker.Status]
+// showed for the machine when the agent began, empty for nothing: a report
+// that was overtaken on its way is refused by it.
+func (b *Broker) ReportBoot(ctx context.Context, machineID, boot, was string) error {
 	return b.order(ctx, func(call uint64) machine.Command {
-		return machine.ProveBoot{Call: call, Machine: machineID, Boot: boot}
+		return machine.ProveBoot{Call: call, Machine: machineID, Boot: boot, Was: was}
 	})
 }
 

@@ -159,8 +159,8 @@ func TestProofsAndProgress(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		settings := lease.Settings{StallAfter: 10 * time.Second, StallRevokes: true}
 		f := open(t, memory(), poolWith("g", settings, "g-0"))
-		mustDo(t, f.ReportBoot(t.Context(), "host-1", "boot-1"))
-		wantCode(t, f.ReportBoot(t.Context(), "", ""), lease.CodeProofRefused)
+		mustDo(t, f.ReportBoot(t.Context(), "host-1", "boot-1", ""))
+		wantCode(t, f.ReportBoot(t.Context(), "", "", ""), lease.CodeProofRefused)
 		r := wish(0)
 		r.Holder = lease.Holder{Machine: "host-1", Boot: "boot-1", Process: lease.Process{PID: 7, Start: 1, Namespace: 2}, Cgroup: lease.Cgroup{Path: "/c", Inode: 3, Namespace: 4}}
 		token, err := f.Acquire(t.Context(), r)
@@ -182,7 +182,7 @@ func TestProofsAndProgress(t *testing.T) {
 		token, err = f.Acquire(t.Context(), lease.Request{ID: lease.NewRequestID(), Claims: r.Claims, Holder: r.Holder})
 		mustDo(t, err)
 		mustDo(t, f.Abandon(t.Context(), token, ""))
-		mustDo(t, f.ReportBoot(t.Context(), "host-1", "boot-2"))
+		mustDo(t, f.ReportBoot(t.Context(), "host-1", "boot-2", "boot-1"))
 		if s := f.audit(t); s.Free != 1 {
 			t.Fatalf("after a reboot %+v", s)
 		}

@@ -16,7 +16,9 @@ type Status struct {
 	// long the oldest has been.
 	Retained    int
 	RetainedFor time.Duration
-	Pools       []PoolStatus
+	// Boots are the boot ids that agents have reported last, by machine.
+	Boots map[string]string
+	Pools []PoolStatus
 }
 
 // A PoolStatus is one pool.

@@ -13,7 +13,7 @@ const (
 	FastClock            // the broker's clock runs twice as fast: I8
 	ReleaseEarly         // a holder releases while its work still runs: I1
 	AgentGuesses         // an agent vouches for what it cannot see: I1
-	StaleBoots           // a report of an earlier boot comes after that of a later one: I1
+	StaleBoots           // an agent says what the broker knew only when its report arrives: I1
 	EarlyHandover        // a revoked lease's units go on long before its promised end: I1
 	FenceFromStore       // a restore repeats fences: I2
 	ForgetSoon           // ended requests are forgotten at once: I4

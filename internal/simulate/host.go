@@ -118,18 +118,20 @@ func (h *host) reboot() {
 // reportBoot has the agent tell the machine's boot id.
 func (h *host) reportBoot() { h.reportBootLate(0) }
 
-// reportBootLate is a report that is held on its way for that long. The
-// machine's next boot breaks the connection.
+// reportBootLate is a report that is held on its way for that long. The agent
+// has asked before what the broker knows.
 func (h *host) reportBootLate(held time.Duration) {
 	if h.withheld || h.sleeping() {
 		return
 	}
-	boot := h.boot
-	name, id := h.name, h.bootID()
+	name, id, was := h.name, h.bootID(), h.w.server.hostBoot(h.name)
 	h.w.after(held, func() {
 		h.link.ask(nil, "prove", key{host: name}, func(call uint64) machine.Command {
-			return machine.ProveBoot{Call: call, Machine: name, Boot: id}
-		}, nil).stands = func() bool { return h.boot == boot || h.w.cfg.Fault == StaleBoots }
+			if h.w.cfg.Fault == StaleBoots {
+				was = h.w.server.hostBoot(name)
+			}
+			return machine.ProveBoot{Call: call, Machine: name, Boot: id, Was: was}
+		}, nil)
 	})
 }
 

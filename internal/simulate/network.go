@@ -75,8 +75,6 @@ type call struct {
 	leaves bool
 	// pipe is set where the call opens a connection of a session.
 	pipe *pipe
-	// stands says, where it is set, whether the connection still does.
-	stands func() bool
 	// done is the asker's side: answered or hung up.
 	done bool
 	// open are the broker's numbers of it that are not answered.

@@ -68,9 +68,6 @@ type opening struct {
 
 // receive takes a command off the network.
 func (s *server) receive(c *call) {
-	if c.stands != nil && !c.stands() {
-		return
-	}
 	if s.state != serverServing {
 		c.reply(machine.Answer{}, unavailable())
 		return
@@ -394,4 +391,12 @@ func (s *server) clockReading() time.Duration {
 		return s.w.now * 2
 	}
 	return s.w.now - s.setBack
+}
+
+// hostBoot is what the broker knows of a machine's boot id.
+func (s *server) hostBoot(machine string) string {
+	if s.engine == nil {
+		return ""
+	}
+	return s.engine.HostBoot(machine)
 }

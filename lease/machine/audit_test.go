@@ -236,7 +236,7 @@ func (a *audit) units(m *Machine) error {
 			return fmt.Errorf("slot %s counts %d units reserved, its waiters %d", at, s.reserved, reserved[at])
 		case s.used > a.granted[at].capacity:
 			return fmt.Errorf("I1: %d units in use on slot %s, which had %d when it was last granted", s.used, at, a.granted[at].capacity)
-		case s.reserved > 0 && s.used+s.reserved > s.Capacity:
+		case m.work.idle() && s.reserved > 0 && s.used+s.reserved > s.Capacity:
 			return fmt.Errorf("slot %s has %d units reserved and %d in use of %d", at, s.reserved, s.used, s.Capacity)
 		}
 	}

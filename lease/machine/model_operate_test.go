@@ -68,6 +68,10 @@ func (m *model) proveBoot(c ProveBoot) {
 	if m.boots[c.Machine] == c.Boot {
 		return
 	}
+	if m.boots[c.Machine] != c.Was {
+		m.refuse(c.Call, lease.CodeProofRefused) // it was overtaken
+		return
+	}
 	m.boots[c.Machine] = c.Boot
 	// Cleaners first: what is known of the holder counts only after them.
 	for _, cleaners := range []bool{true, false} {

@@ -12,25 +12,45 @@ type ProveBoot struct {
 	Call    uint64
 	Machine string
 	Boot    string
+	// Was is the boot id that the broker knew when the agent asked, empty for
+	// none. A report that was overtaken on its way is refused by it: taken for
+	// a new boot, it would free what is at work.
+	Was string
 }
 
 func (c ProveBoot) run(m *Machine) {
 	h := m.hosts[c.Machine]
+	known := ""
+	if h != nil {
+		known = h.Boot
+	}
 	switch {
 	case c.Machine == "" || c.Boot == "":
 		m.refuse(c.Call, lease.CodeProofRefused, "cannot take the report: machine and boot id are both needed")
 		return
+	case known == c.Boot:
+		m.answer(Answer{Call: c.Call})
+		return
+	case known != c.Was:
+		m.refuse(c.Call, lease.CodeProofRefused, "the report proves nothing: since it was begun machine %s has reported boot id %q; ask for what is known and report again", c.Machine, known)
+		return
 	case h == nil:
 		h = &lease.Host{Machine: c.Machine}
 		m.hosts[c.Machine] = h
-	case h.Boot == c.Boot:
-		m.answer(Answer{Call: c.Call})
-		return
 	}
 	h.Boot = c.Boot
 	m.put(h)
 	m.proveRebooted(c.Machine)
 	m.answer(Answer{Call: c.Call})
+}
+
+// HostBoot returns the boot id that a machine's agent has reported last, empty
+// for none.
+func (m *Machine) HostBoot(machine string) string {
+	if h := m.hosts[machine]; h != nil {
+		return h.Boot
+	}
+	return ""
 }
 
 // proveRebooted ends the quarantines of a machine that has booted anew, a
@@ -168,7 +188,7 @@ func (m *Machine) byRefOn(call uint64, ref lease.Ref, poolName, slotID string) *
 	}
 	for _, guest := range s.guests {
 		for _, e := range append(slices.Clone(guest.cleaners), guest) {
-			if e != nil && e.Lease.ID.Ref() == ref {
+			if e != nil && !e.forgotten && e.Lease.ID.Ref() == ref {
 				return e
 			}
 		}
@@ -183,6 +203,6 @@ func (m *Machine) stands(e *entry) bool {
 	if e.Settled == 0 || e.Lease.Cleans == nil {
 		return e.Settled == 0
 	}
-	of, _ := m.cleaned(e)
-	return of != nil
+	of, i := m.cleaned(e)
+	return of != nil && of.Lease.Parts[i].State != lease.PartFree
 }

@@ -80,7 +80,7 @@ func (c *chooser) command() Command {
 	case 10:
 		return c.tree()
 	case 11:
-		return ProveBoot{Call: c.call(), Machine: c.machine(), Boot: c.boot()}
+		return ProveBoot{Call: c.call(), Machine: c.machine(), Boot: c.boot(), Was: oneOfThese(c, "", c.boot(), c.boot())}
 	case 12:
 		return c.clean()
 	case 13:

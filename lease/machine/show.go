@@ -26,6 +26,10 @@ func (m *Machine) status(brief bool) *lease.Status {
 	s := &lease.Status{
 		Now: m.now, Acquired: l.Acquired, Released: l.Released, Orphaned: l.Orphaned, Revoked: l.Revoked,
 		Held: heldLeases(l), Retained: m.retained, RetainedFor: m.retainedFor(),
+		Boots: map[string]string{},
+	}
+	for machine, h := range m.hosts {
+		s.Boots[machine] = h.Boot
 	}
 	m.pools.Scan(func(_ string, p *pool) bool {
 		m.countPool(p, s)

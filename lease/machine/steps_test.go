@@ -70,7 +70,7 @@ func TestBootProofMeetsAClearedLease(t *testing.T) {
 		finish(m, 1, Abandon{Caller: lease.Local, Lease: a.LeaseID})
 		leases = append(leases, a.LeaseID)
 	}
-	if fx := m.Step(2, ProveBoot{Machine: "m1", Boot: "b2"}); !fx.More {
+	if fx := m.Step(2, ProveBoot{Machine: "m1", Boot: "b2", Was: "b1"}); !fx.More {
 		t.Fatal("both are proved in one step; the test needs two")
 	}
 	m.Step(2, Clear{Pool: "g", Slot: "s000001", Lease: leases[1].Ref()})

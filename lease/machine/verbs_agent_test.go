@@ -41,14 +41,18 @@ func namespaces(w *words) (pids, cgroups uint64, err error) {
 	return pids, cgroups, err
 }
 
-// prove brings what an agent knows: prove boot MACHINE/BOOT, or prove tree
+// prove brings what an agent knows: prove boot MACHINE/BOOT [was=BOOT], or prove tree
 // NAME by=MACHINE [on=POOL/SLOT] [in=PIDNS/CGROUPNS] [unseen] [wrapper-gone] [cgroup-empty]
 // [removed].
 func (s *scene) prove(w *words) error {
 	switch what := w.next(); what {
 	case "boot":
 		machine, boot, _ := strings.Cut(w.next(), "/")
-		s.run(ProveBoot{Call: s.newCall("boot"), Machine: machine, Boot: boot})
+		was := w.text("was")
+		if was == "" {
+			was = s.m.HostBoot(machine)
+		}
+		s.run(ProveBoot{Call: s.newCall("boot"), Machine: machine, Boot: boot, Was: was})
 		return nil
 	case "tree":
 		return s.proveTree(w)
