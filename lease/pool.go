@@ -12,6 +12,8 @@ const (
 	DefaultMaxTTL = time.Hour
 	DefaultAfter  = 15 * time.Second
 	DefaultMax    = 20 * time.Minute
+	// MaxCommand is the longest cleaning command, in bytes.
+	MaxCommand = 4096
 	// LongestTTL bounds what a pool may allow.
 	LongestTTL = 7 * 24 * time.Hour
 )
@@ -135,6 +137,9 @@ func (s Settings) Checked() (Settings, error) {
 	if s.Handover.Proofs == 0 {
 		s.Handover.After = orElse(s.Handover.After, DefaultAfter)
 	}
+	if s.Handover.Proofs != 0 && len(s.Clean) > 0 {
+		s.Handover.Proofs |= ProofCleaned
+	}
 	s.Clean = slices.Clone(s.Clean)
 	for _, f := range []struct {
 		name     string
@@ -165,6 +170,8 @@ func (s Settings) checkTogether() error {
 		return Errorf(CodePoolsInvalid, "stall.after: needed where a stall revokes")
 	case len(s.Clean) > 0 && s.Clean[0] == "":
 		return Errorf(CodePoolsInvalid, "clean: the command is empty")
+	case len(strings.Join(s.Clean, " ")) > MaxCommand:
+		return Errorf(CodePoolsInvalid, "clean: the command is longer than %d bytes; put it into a script", MaxCommand)
 	}
 	return nil
 }

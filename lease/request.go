@@ -3,7 +3,6 @@ package lease
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ const (
 	MaxSlots    = 32
 	MaxUnits    = 1 << 40
 	MaxSelect   = 16
+	MaxLabels   = 64  // of a slot
 	MaxLabel    = 256 // bytes of a label's value
 	MaxNote     = 256 // bytes
 	MinTTL      = time.Second
@@ -133,18 +133,24 @@ func (r Request) check() error {
 }
 
 func (c Claim) check(i int) error {
-	field := fmt.Sprintf("claims[%d]", i)
+	if err := c.wrong(); err != nil {
+		return Errorf(CodeOf(err), "cannot accept the request: claims[%d].%v", i, err)
+	}
+	return nil
+}
+
+func (c Claim) wrong() error {
 	switch {
 	case !ValidName(c.Pool):
-		return Errorf(CodeNameInvalid, "cannot accept the request: %s.pool: %q must match [A-Za-z0-9_.:-]{1,128}", field, clip(c.Pool))
+		return Errorf(CodeNameInvalid, "pool: %q must match [A-Za-z0-9_.:-]{1,128}", clip(c.Pool))
 	case c.Count < 0 || c.Count > MaxSlots:
-		return Errorf(CodeRequestInvalid, "cannot accept the request: %s.count: %d; ask for 1 to %d slots", field, c.Count, MaxSlots)
+		return Errorf(CodeRequestInvalid, "count: %d; ask for 1 to %d slots", c.Count, MaxSlots)
 	case c.Units < 0 || c.Units > MaxUnits:
-		return Errorf(CodeRequestInvalid, "cannot accept the request: %s.units: %d; ask for 1 to %d units", field, c.Units, int64(MaxUnits))
+		return Errorf(CodeRequestInvalid, "units: %d; ask for 1 to %d units", c.Units, int64(MaxUnits))
 	case len(c.Select) > MaxSelect:
-		return Errorf(CodeRequestInvalid, "cannot accept the request: %s.select: %d labels; give at most %d", field, len(c.Select), MaxSelect)
+		return Errorf(CodeRequestInvalid, "select: %d labels; give at most %d", len(c.Select), MaxSelect)
 	}
-	return CheckLabels("cannot accept the request: "+field+".select", c.Select)
+	return CheckLabels("select", c.Select)
 }
 
 func (r Request) checkRest() error {
@@ -178,6 +184,12 @@ func (h Holder) check() error {
 // CheckLabels refuses label names and values outside their bounds; what is
 // said first in the error.
 func CheckLabels(what string, labels map[string]string) error {
+	if len(labels) > MaxLabels {
+		return Errorf(CodeRequestInvalid, "%s: %d labels; at most %d", what, len(labels), MaxLabels)
+	}
+	if len(labels) == 0 {
+		return nil
+	}
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
 		if !ValidName(k) {
 			return Errorf(CodeNameInvalid, "%s: label name %q must match [A-Za-z0-9_.:-]{1,128}", what, clip(k))

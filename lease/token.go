@@ -49,12 +49,17 @@ func (t Token) Check(id RequestID) error {
 }
 
 // Handover returns the shortest time after the lease's promised end at which
-// any of its slots may go on without a proof: the one to plan with. ok is
-// false where every slot waits for a proof.
+// any of its slots may go on without a proof: the one to plan with. A slot
+// that a cleaner may take over counts from the promised end. ok is false where
+// every slot waits for a proof that the holder has stopped.
 func (t Token) Handover() (after time.Duration, ok bool) {
 	for _, s := range t.Slots {
-		if s.Handover.Proofs == 0 && (!ok || s.Handover.Delay() < after) {
-			after, ok = s.Handover.Delay(), true
+		h := s.Handover
+		if h.Proofs != 0 && h.Proofs&ProofCleaned == 0 {
+			continue
+		}
+		if delay := h.Delay(); !ok || delay < after {
+			after, ok = delay, true
 		}
 	}
 	return after, ok

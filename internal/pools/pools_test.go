@@ -33,7 +33,7 @@ func TestTheExampleFile(t *testing.T) {
 		{
 			Name: "devices",
 			Settings: &lease.Settings{TTL: 30 * time.Second, MaxTTL: hour, Clean: []string{"device-reset", "--full"},
-				Handover: lease.Handover{Proofs: lease.ProofTree | lease.ProofBoot, Max: hour}},
+				Handover: lease.Handover{Proofs: lease.ProofTree | lease.ProofBoot | lease.ProofCleaned, Max: hour}},
 			Slots: []lease.SlotSpec{{ID: "phone-0"}},
 		},
 		{
