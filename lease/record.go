@@ -67,8 +67,9 @@ type Session struct {
 	ID     string
 	// Mark is the number below which every request is finished.
 	Mark uint64
-	// Opened is when the session first arrived.
-	Opened time.Duration
+	// After is the last request number given before it was opened: what has
+	// such a name and came earlier is not its.
+	After uint64
 }
 
 // A Host is what an agent has reported of its machine.

@@ -106,12 +106,9 @@ func (c Arrive) run(m *Machine) {
 	m.answer(Answer{Call: c.Call})
 }
 
-// openSession makes a session. It opens at a moment of its own, so that its
-// requests are told from older ones that only have such a name.
+// openSession makes a session.
 func (m *Machine) openSession(key sessionKey) *session {
-	s := &session{Session: lease.Session{Caller: key.caller, ID: key.id, Opened: m.now}}
-	m.now++
-	m.ledger.Now = m.now
+	s := &session{Session: lease.Session{Caller: key.caller, ID: key.id, After: m.ledger.Number}}
 	m.sessions[key] = s
 	m.put(&s.Session)
 	return s
@@ -179,7 +176,7 @@ func (m *Machine) attendAll(s *session) {
 // older than the session: then it only has such a name.
 func (m *Machine) joinSession(e *entry) {
 	s, serial := m.sessionOf(e.Caller, e.ID)
-	if s == nil || e.Arrived <= s.Opened {
+	if s == nil || e.Number <= s.After {
 		return
 	}
 	e.session, e.serial = s, serial

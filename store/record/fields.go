@@ -18,7 +18,7 @@ func (c *coder) fields(record any) {
 		c.slot(r)
 	case *lease.Session:
 		c.uint(&r.Mark)
-		c.int((*int64)(&r.Opened))
+		c.uint(&r.After)
 	case *lease.Host:
 		c.id(&r.Boot)
 	case *lease.Entry:

@@ -68,7 +68,7 @@ func samples() []any {
 		&lease.Pool{Name: "permits", Source: lease.SourceAPI, Settings: lease.Settings{Handover: lease.Handover{After: lease.AtOnce}}},
 		&lease.Slot{Pool: "gpu", ID: "gpu-0", Source: "agent:0123456789abcdef0123456789abcdef", Labels: map[string]string{"model": "rtx4090", "device": "GPU-5a1c"},
 			Capacity: 1, Drained: true, Removing: true, Unhealthy: "fell off the bus", SettleUntil: time.Hour, Freed: time.Minute},
-		&lease.Session{Caller: "uid:1000", ID: "c0ffee00c0ffee00c0ffee00c0ffee00", Mark: 42, Opened: time.Hour},
+		&lease.Session{Caller: "uid:1000", ID: "c0ffee00c0ffee00c0ffee00c0ffee00", Mark: 42, After: 7},
 		&lease.Host{Machine: "0123456789abcdef0123456789abcdef", Boot: "e9f0a1b2-0000-4000-8000-123456789abc"},
 		&lease.Entry{Number: 1, Caller: lease.Local, ID: "nightly", State: lease.Ended, End: lease.EndCancelled, Ended: 1, Settled: 1},
 		waitingEntry(), heldEntry(), endedEntry(),
