@@ -28,6 +28,10 @@ type Ledger struct {
 type Start struct {
 	Number uint64
 	Began  time.Duration
+	// Settle says that the start followed a restore: no unit is granted anew
+	// before the leases that the records may not show have surely ended. Kept
+	// says that the slots' records have it.
+	Settle, Kept bool
 }
 
 // A Pool is a pool's record.

@@ -104,3 +104,29 @@ func (p *pairing) leftOver() {
 		}
 	}
 }
+
+// K12: the process ends before all slots' records say that they settle. The
+// next one, a plain start, keeps them all back since the restore, a slot that
+// comes back later too.
+func TestK12_CrashWhileSlotsBeginToSettle(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.do(Restart{})
+	settings := lease.Settings{MaxTTL: time.Minute, TTL: time.Second}
+	w.do(Apply{Source: lease.SourceFile, Pools: manySlots(200, settings)})
+	w.advance(time.Second, func(said) {})
+	w.m = w.load()
+	w.audit.restarted(w.m)
+	restored := w.now
+	if d := w.step(Restart{Settle: true}); !d.more {
+		t.Fatal("all of it is done in one step; the test needs more")
+	}
+	w.restart(Restart{})
+	w.advance(time.Second, func(said) {})
+	w.do(Apply{Source: lease.SourceFile, Pools: manySlots(201, settings)})
+	w.restart(Restart{})
+	for s := range slotsOf(w.m) {
+		if want := restored + time.Minute + lease.DefaultAfter; s.SettleUntil != want {
+			t.Fatalf("slot %s settles until %v, not %v", s.ID, s.SettleUntil, want)
+		}
+	}
+}

@@ -81,8 +81,8 @@ type Machine struct {
 	settled  ring
 	retained int
 	alarms   alarms
-	// settleFrom is the start since which slots settle after a restore, new
-	// ones too; 0 where none do.
+	// settleFrom is the last start that followed a restore, since which slots
+	// settle, new ones too; 0 is none.
 	settleFrom time.Duration
 
 	work work

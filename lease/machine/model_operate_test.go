@@ -257,10 +257,8 @@ func (m *model) restart(c Restart) {
 			l.heardFrom, l.renewed, l.progress = false, false, m.now
 		}
 	}
-	if c.Settle || slices.ContainsFunc(m.slots, func(s *modelSlot) bool { return s.settles > 0 }) {
+	if c.Settle {
 		m.settlesFrom = m.now
-	} else {
-		m.settlesFrom = 0
 	}
 	for _, s := range m.slots {
 		if c.Settle {

@@ -28,7 +28,7 @@ type model struct {
 	// said are the answers of the last command, by call.
 	said      map[uint64]string
 	retention time.Duration
-	// settlesFrom is since when slots settle after a restore.
+	// settlesFrom is the last start after a restore.
 	settlesFrom time.Duration
 }
 

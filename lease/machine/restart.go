@@ -10,8 +10,7 @@ import (
 
 // Restart begins a broker's serving. Fence is unix time in microseconds. With
 // Settle, after a restore, no unit is granted before every lease that the
-// records may not show has surely ended. Should the process end before the
-// work that this leaves is durable, the next must settle again.
+// records may not show has surely ended.
 type Restart struct {
 	Fence  uint64
 	Settle bool
@@ -20,17 +19,11 @@ type Restart struct {
 func (c Restart) run(m *Machine) {
 	m.ledger.Start++
 	m.ledger.Fence = max(m.ledger.Fence+1, lease.Fence(c.Fence))
-	began := &lease.Start{Number: m.ledger.Start, Began: m.now}
+	began := &lease.Start{Number: m.ledger.Start, Began: m.now, Settle: c.Settle}
 	m.starts = append(m.starts, began)
 	m.put(began)
 	m.tellPlace(EventStarted, "", "", "", "")
-	if c.Settle || m.settling() {
-		m.settleFrom = m.now
-	}
-	m.pools.Scan(func(_ string, p *pool) bool {
-		m.resumePool(p, c.Settle)
-		return true
-	})
+	m.resumePools()
 	for _, e := range m.entriesInOrder() {
 		m.resume(e)
 	}
@@ -42,11 +35,32 @@ func (c Restart) run(m *Machine) {
 	}
 }
 
-// resumePool takes up what the process before may have left undone: slots to
-// drop, waiters to judge after an apply, slots that settle.
-func (m *Machine) resumePool(p *pool, settle bool) {
+// resumePools takes up what the process before may have left undone. Slots
+// settle since the last start that followed a restore, and until their records
+// say so that is begun again.
+func (m *Machine) resumePools() {
+	settle := m.lastSettle()
+	keep := settle != nil && !settle.Kept
+	if settle != nil {
+		m.settleFrom = settle.Began
+	}
+	m.pools.Scan(func(_ string, p *pool) bool {
+		m.resumePool(p, keep)
+		return true
+	})
+	if keep {
+		m.work.jobs = append(m.work.jobs, func() {
+			settle.Kept = true
+			m.put(settle)
+		})
+	}
+}
+
+// resumePool takes up a pool: slots to drop, waiters to judge after an apply,
+// slots that settle.
+func (m *Machine) resumePool(p *pool, keep bool) {
 	p.slots.Scan(func(_ string, s *slot) bool {
-		if settle {
+		if keep {
 			m.keepBack(s)
 			m.work.jobs = append(m.work.jobs, func() { m.put(&s.Slot) })
 		}
@@ -84,19 +98,32 @@ func (m *Machine) began(start uint64) time.Duration {
 	return m.now
 }
 
-// pruneStarts drops the records of starts that no live lease needs.
+// lastSettle is the last start that followed a restore, or nil.
+func (m *Machine) lastSettle() *lease.Start {
+	for _, s := range slices.Backward(m.starts) {
+		if s.Settle {
+			return s
+		}
+	}
+	return nil
+}
+
+// pruneStarts drops the records of starts that no live lease and no settling
+// slot needs.
 func (m *Machine) pruneStarts() {
-	oldest := m.ledger.Start
+	oldest, settle := m.ledger.Start, m.lastSettle()
 	for _, e := range m.leases {
 		if e.held != nil {
 			oldest = min(oldest, e.Lease.Start+1)
 		}
 	}
-	for len(m.starts) > 0 && m.starts[0].Number < oldest {
-		s := m.starts[0]
-		m.starts = m.starts[1:]
+	m.starts = slices.DeleteFunc(m.starts, func(s *lease.Start) bool {
+		if s.Number >= oldest || s == settle {
+			return false
+		}
 		m.work.jobs = append(m.work.jobs, func() { m.del(s) })
-	}
+		return true
+	})
 }
 
 func (m *Machine) entriesInOrder() []*entry {

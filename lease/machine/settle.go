@@ -21,19 +21,6 @@ func (m *Machine) keepBack(s *slot) {
 	s.reindex()
 }
 
-// settling reports whether a slot still settles since an earlier start.
-func (m *Machine) settling() bool {
-	found := false
-	m.pools.Scan(func(_ string, p *pool) bool {
-		p.slots.Scan(func(_ string, s *slot) bool {
-			found = s.SettleUntil != 0
-			return !found
-		})
-		return !found
-	})
-	return found
-}
-
 // due is when a slot that settles may be granted.
 func (s *slot) due(*Machine) time.Duration {
 	if s.SettleUntil == 0 {

@@ -12,6 +12,8 @@ func (c *coder) fields(record any) {
 		c.ledger(r)
 	case *lease.Start:
 		c.int((*int64)(&r.Began))
+		c.bool(&r.Settle)
+		c.bool(&r.Kept)
 	case *lease.Pool:
 		c.pool(r)
 	case *lease.Slot:

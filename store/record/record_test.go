@@ -231,7 +231,7 @@ func TestErrorsNameTheRecordAndNoID(t *testing.T) {
 		{"cut", "\x07\x00\x00\x00\x00\x00\x00\x01\x00", "\x01\x05loc", lease.CodeStoreCorrupt, "cannot read the store's record entry 256: it is cut short; restore a backup"},
 		{"empty", "\x03gpu", "", lease.CodeStoreCorrupt, `cannot read the store's record pool "gpu": the value is empty; restore a backup`},
 		{"version 0", "\x01", "\x00", lease.CodeStoreCorrupt, "cannot read the store's record ledger: it has version 0, which was never written; restore a backup"},
-		{"more", "\x02\x00\x00\x00\x00\x00\x00\x00\x03", "\x01\x02\x02", lease.CodeStoreCorrupt, "cannot read the store's record start 3: it is followed by bytes that do not belong to it; restore a backup"},
+		{"more", "\x02\x00\x00\x00\x00\x00\x00\x00\x03", "\x01\x02\x00\x00\x02", lease.CodeStoreCorrupt, "cannot read the store's record start 3: it is followed by bytes that do not belong to it; restore a backup"},
 		{"idle byte", "\x06m1", "\x01\x80\x00", lease.CodeStoreCorrupt, `cannot read the store's record host "m1": its bytes are not as they were written; restore a backup`},
 		{"unpacked id", "\x06m1", "\x01\x0400", lease.CodeStoreCorrupt, `cannot read the store's record host "m1": its bytes are not as they were written; restore a backup`},
 		{"number", "\x02\x00\x00\x00\x00\x00\x00\x00\x03", "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f", lease.CodeStoreCorrupt, "cannot read the store's record start 3: a number in it is too large; restore a backup"},

@@ -61,7 +61,7 @@ func endedEntry() *lease.Entry {
 func samples() []any {
 	return []any{
 		&lease.Ledger{Now: 26 * time.Hour, Fence: 1790000000123456, Number: 123456, Start: 3, Acquired: 1000, Released: 990, Orphaned: 5, Revoked: 2},
-		&lease.Start{Number: 3, Began: 25 * time.Hour},
+		&lease.Start{Number: 3, Began: 25 * time.Hour, Settle: true},
 		&lease.Pool{Name: "gpu", Source: lease.SourceFile, Drained: true, Removing: true, Settings: lease.Settings{
 			TTL: 30 * time.Second, MaxTTL: time.Hour, MaxHold: 8 * time.Hour, StallAfter: 10 * time.Minute, StallRevokes: true,
 			Handover: lease.Handover{Proofs: lease.ProofTree | lease.ProofBoot, Max: 20 * time.Minute}, Clean: []string{"gpu-reset", "--all"}}},
