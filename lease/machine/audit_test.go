@@ -54,6 +54,7 @@ func (a *audit) step(w *world, cmd Command, fx *Effects) error {
 		func() error { return a.leases(w.m, fx) },
 		func() error { return a.units(w.m) },
 		func() error { return a.counts(w.m) },
+		func() error { return a.alarms(w.m) },
 		func() error { return a.books(w) },
 	} {
 		if err := check(); err != nil {
@@ -307,6 +308,29 @@ func (a *audit) counts(m *Machine) error {
 	}
 	if m.alarms.live != live {
 		return fmt.Errorf("%d leases, waiters, quarantines and settling slots counted as live, there are %d", m.alarms.live, live)
+	}
+	return nil
+}
+
+// alarms checks that nothing rings later than it is due, and that the alarms
+// are in order.
+func (a *audit) alarms(m *Machine) error {
+	heap := m.alarms.heap
+	for i, set := range heap {
+		switch {
+		case set.s.alarm().pos != i+1:
+			return fmt.Errorf("alarm %d has place %d", i+1, set.s.alarm().pos)
+		case i > 0 && set.before(heap[(i-1)/4]):
+			return fmt.Errorf("alarm %d rings before the one above it", i+1)
+		case set.at == never:
+			return fmt.Errorf("alarm %d never rings", i+1)
+		}
+	}
+	for _, e := range m.requests {
+		due := e.due(m)
+		if due < never && (e.clock.pos == 0 || heap[e.clock.pos-1].at > due) {
+			return fmt.Errorf("request %s is due at %v and has no alarm by then", e.ID.Ref(), due)
+		}
 	}
 	return nil
 }
