@@ -5,7 +5,6 @@ SEEDS ?= 200
 STEPS ?= 20000
 
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.7.0
-ERRORLINT   = $(GO) run codeberg.org/polyfloyd/go-errorlint@v1.9.1
 
 .PHONY: demo test race lint generate sim rules crash bench build
 
@@ -18,11 +17,10 @@ test: ## every test, as the README says
 race: ## every test under the race detector
 	$(GO) test -race ./...
 
-lint: ## formatting, vet and few linters, all obeyed
+lint: ## formatting, vet and staticcheck, all obeyed
 	@files=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$files" || { echo "not gofmt-ed: $$files"; exit 1; }
 	$(GO) vet ./...
 	$(STATICCHECK) ./...
-	$(ERRORLINT) ./...
 
 generate: ## write generated files again
 	$(GO) generate ./...
