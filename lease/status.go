@@ -67,6 +67,11 @@ type LeaseStatus struct {
 	// Left is what remains of the lease, or of its quarantine where only
 	// time ends it.
 	Left time.Duration
+	// Progress is how long ago the holder said that its work goes on, and
+	// Doing what it said; Stalled, that this is too long ago for its pools.
+	Progress time.Duration
+	Doing    string
+	Stalled  bool
 	// Handover says what ends the quarantine.
 	Handover Handover
 }

@@ -200,13 +200,17 @@ func (m *Machine) checkQueue(sh *shape) *refusal {
 	return nil
 }
 
-// listen adds a call to a waiter.
+// listen adds a call to a waiter. One that may not wait is answered once all
+// is decided.
 func (m *Machine) listen(e *entry, c *Acquire) {
 	poll := min(max(c.Poll, 0), lease.MaxPoll)
 	e.wait.calls = append(e.wait.calls, call{c.Call, m.now, m.now + poll})
-	e.wait.lastID, e.wait.undecided = c.LeaseID, true
+	e.wait.lastID = c.LeaseID
+	if poll == 0 || e.Request.Wait == 0 {
+		e.wait.undecided = true
+		m.work.fresh = append(m.work.fresh, e)
+	}
 	m.attend(e)
-	m.work.fresh = append(m.work.fresh, e)
 }
 
 // answerFresh ends the newest calls that may not wait: of requests that do

@@ -415,7 +415,8 @@ func forgetful(s *lease.Status) *lease.Status {
 		}
 		for _, slot := range p.Slots {
 			for i := range slot.Leases {
-				slot.Leases[i].Left = 0
+				l := &slot.Leases[i]
+				l.Left, l.Progress, l.Doing, l.Stalled = 0, 0, "", false
 			}
 		}
 	}

@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/berth-dev/berth/lease"
@@ -97,9 +99,15 @@ func cleanerTerms(t *lease.Terms) *lease.Terms {
 
 func (e *entry) setCleaner(i int, cleaner *entry) {
 	if e.cleaners == nil {
-		e.cleaners = make([]*entry, len(e.Lease.Parts))
+		e.cleaners = map[int]*entry{}
 	}
 	e.cleaners[i] = cleaner
+}
+
+// withCleaners returns the entry after the last cleaners of its parts: what is
+// known of it counts again once they have stopped.
+func (e *entry) withCleaners() []*entry {
+	return append(slices.SortedFunc(maps.Values(e.cleaners), byNumber), e)
 }
 
 // endCleaning frees the units if the cleaner released them, else returns them
@@ -146,7 +154,7 @@ func (m *Machine) cleanerStopped(e *entry) {
 	}
 	p := &of.Lease.Parts[i]
 	p.Cleaner, p.Cleanable = 0, min(p.Cleanable, m.now)
-	of.cleaners[i] = nil
+	delete(of.cleaners, i)
 	m.save(of)
 	if of.rebooted(m) {
 		m.prove(of, i, lease.ProofBoot)

@@ -63,10 +63,8 @@ func dumpEntry(b *strings.Builder, e *entry) {
 	if e.session != nil {
 		fmt.Fprintf(b, " session %q/%d", e.session.ID, e.serial)
 	}
-	for i, c := range e.cleaners {
-		if c != nil {
-			fmt.Fprintf(b, " part %d cleaned by %d", i, c.Number)
-		}
+	for _, i := range slices.Sorted(maps.Keys(e.cleaners)) {
+		fmt.Fprintf(b, " part %d cleaned by %d", i, e.cleaners[i].Number)
 	}
 	b.WriteByte('\n')
 }

@@ -19,13 +19,13 @@ type entry struct {
 	slots []*slot
 	// stuck marks the parts that have been told as stuck, by bit.
 	stuck uint32
-	// cleaners are the last cleaners of the parts, where there were any.
-	cleaners []*entry
-	session  *session
-	serial   uint64
 	// forgotten says that the record is gone.
 	forgotten bool
-	clock     alarm
+	// cleaners are the last cleaners of the parts, where there were any.
+	cleaners map[int]*entry
+	session  *session
+	serial   uint64
+	clock    alarm
 }
 
 // A holding is what only memory knows of a live lease.

@@ -254,7 +254,7 @@ func matches(s *modelSlot, c lease.Claim) bool {
 
 func (m *model) listen(a *ask, c Acquire) {
 	a.calls = append(a.calls, call{c.Call, m.now, m.now + min(c.Poll, lease.MaxPoll)})
-	a.nextID, a.fresh = c.LeaseID, true
+	a.nextID, a.fresh = c.LeaseID, a.fresh || c.Poll == 0 || a.request.Wait == 0
 	m.attend(a)
 }
 

@@ -170,6 +170,12 @@ func (s *scene) leaseText(l lease.LeaseStatus) string {
 	if l.End != "" {
 		text += ", " + l.End
 	}
+	if l.Stalled {
+		text += fmt.Sprintf(", stalled for %v", l.Progress)
+	}
+	if l.Doing != "" {
+		text += fmt.Sprintf(", %s %v ago", l.Doing, l.Progress)
+	}
 	if l.Left > 0 {
 		text += fmt.Sprintf(", left %v", l.Left.Round(time.Millisecond))
 	}

@@ -1,10 +1,6 @@
 package machine
 
-import (
-	"slices"
-
-	"github.com/berth-dev/berth/lease"
-)
+import "github.com/berth-dev/berth/lease"
 
 // ProveBoot is an agent's report of its machine's boot id. A new one proves
 // that work which began under the old one has stopped.
@@ -57,8 +53,8 @@ func (m *Machine) HostBoot(machine string) string {
 // few a step.
 func (m *Machine) proveRebooted(machine string) {
 	m.quarantine.Scan(func(_ uint64, e *entry) bool {
-		for _, of := range append(slices.Clone(e.cleaners), e) {
-			if of != nil && of.Lease.Holder.Machine == machine {
+		for _, of := range e.withCleaners() {
+			if of.Lease.Holder.Machine == machine {
 				m.work.jobs = append(m.work.jobs, func() { m.proveReboot(of) })
 			}
 		}
@@ -187,8 +183,8 @@ func (m *Machine) byRefOn(call uint64, ref lease.Ref, poolName, slotID string) *
 		return nil
 	}
 	for _, guest := range s.guests {
-		for _, e := range append(slices.Clone(guest.cleaners), guest) {
-			if e != nil && !e.forgotten && e.Lease.ID.Ref() == ref {
+		for _, e := range guest.withCleaners() {
+			if !e.forgotten && e.Lease.ID.Ref() == ref {
 				return e
 			}
 		}

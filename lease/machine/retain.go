@@ -51,7 +51,7 @@ func (m *Machine) forgetLease(e *entry) {
 	if e.Lease.Cleans == nil {
 		m.keepFreed(e)
 	} else if of, i := m.cleaned(e); of != nil {
-		of.cleaners[i] = nil
+		delete(of.cleaners, i)
 	}
 }
 

@@ -125,6 +125,7 @@ func (m *Machine) leaseStatus(e *entry, i int) lease.LeaseStatus {
 	}
 	if e.held != nil {
 		st.Left = max(0, e.held.expires-m.now)
+		st.Progress, st.Doing, st.Stalled = m.now-e.held.progress, e.held.note, e.held.stalled
 		return st
 	}
 	st.End, st.Why, st.Reason, st.Since = e.End.String(), string(e.Code), e.Reason, m.now-p.Since

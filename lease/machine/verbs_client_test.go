@@ -195,12 +195,14 @@ func (s *scene) abandon(w *words) error {
 	return nil
 }
 
+// progress says that the work goes on: progress NAME [note=WORD].
 func (s *scene) progress(w *words) error {
+	note := w.text("note")
 	name, caller, id, err := s.handle(w)
 	if err != nil {
 		return err
 	}
-	s.run(Progress{Call: s.newCall("progress " + name), Caller: caller, Lease: id, Note: "going on"})
+	s.run(Progress{Call: s.newCall("progress " + name), Caller: caller, Lease: id, Note: note})
 	return nil
 }
 

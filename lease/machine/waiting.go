@@ -19,15 +19,15 @@ type waiting struct {
 	absent time.Duration
 	// place is where the shape's list of waiters has it.
 	place int
-	// eligible says that the waiter stands in its shape's queue to be decided.
-	eligible bool
 	// reserved are the units that wait for its client to ask again.
 	reserved []pick
+	// lastID is the lease id that came with the newest call.
+	lastID lease.LeaseID
+	// eligible says that the waiter stands in its shape's queue to be decided.
+	eligible bool
 	// undecided says that the newest call waits for the decision: until then
 	// time ends nothing.
 	undecided bool
-	// lastID is the lease id that came with the newest call.
-	lastID lease.LeaseID
 }
 
 // A call is an open wish to hear of a request.
