@@ -36,6 +36,9 @@ func (m *Machine) choose(w *entry, sh *shape) []pick {
 func (v *view) pick(picks []pick, c lease.Claim, aside []pick) []pick {
 	left := c.Count
 	v.fit.Ascend(spot{slotKey{c.Units, -1}, nil}, func(at spot) bool {
+		if at.end() {
+			return false
+		}
 		if at.free-unitsOn(aside, at.slot) >= c.Units {
 			picks = append(picks, pick{at.slot, c.Units})
 			left--
@@ -55,6 +58,9 @@ func (m *Machine) setAside(p *pool, first *entry) []pick {
 	c := sh.claims[i]
 	m.aside = m.aside[:0]
 	sh.views[i].most.Scan(func(at spot) bool {
+		if at.end() {
+			return false
+		}
 		if at.slot.Capacity >= c.Units {
 			m.aside = append(m.aside, pick{at.slot, min(c.Units, at.free)})
 		}

@@ -27,7 +27,7 @@ func (m *Machine) endLease(e *entry, end lease.End) {
 	m.settleParts(e)
 }
 
-var endEvents = map[lease.End]EventKind{
+var endEvents = [...]EventKind{
 	lease.EndReleased: EventReleased, lease.EndAbandoned: EventAbandoned,
 	lease.EndExpired: EventExpired, lease.EndRevoked: EventRevoked,
 }

@@ -162,3 +162,21 @@ func TestStateOf(t *testing.T) {
 	is(a, StateEnded+"released")
 	is(b, StateReserved)
 }
+
+// A pool keeps an index for a few selectors that nobody waits for, and for
+// every one that somebody waits for.
+func TestIdleSelectorsAreBounded(t *testing.T) {
+	m := started(t, Config{Views: 4})
+	finish(m, 1, Apply{Source: lease.SourceFile, Pools: manySlots(1, lease.Settings{})})
+	p, _ := m.pools.Get("g")
+	for i := range 40 {
+		a := request(i, lease.Claim{Pool: "g", Select: map[string]string{"n": string(rune('a' + i%26))}}, 0)
+		finish(m, 1, a)
+		if len(p.views) > 1+4 {
+			t.Fatalf("%d selectors are indexed", len(p.views))
+		}
+	}
+	if len(p.views) != 1+4 {
+		t.Errorf("%d selectors are indexed at the end", len(p.views))
+	}
+}

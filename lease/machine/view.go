@@ -2,6 +2,7 @@ package machine
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -38,12 +39,20 @@ type size struct {
 
 func newView(sel map[string]string, key string) *view {
 	opts := btree.Options{NoLocks: true}
-	return &view{
+	v := &view{
 		sel: sel, key: key,
 		fit:  btree.NewBTreeGOptions(spot.fitsBetter, opts),
 		most: btree.NewBTreeGOptions(spot.hasMore, opts),
 	}
+	// An end mark in each keeps an empty tree from giving up its memory, only
+	// to take it again with the next slot.
+	v.fit.Set(spot{slotKey{free: math.MaxInt64}, nil})
+	v.most.Set(spot{slotKey{free: -1}, nil})
+	return v
 }
+
+// end reports whether this is the mark at a tree's end.
+func (a spot) end() bool { return a.slot == nil }
 
 func (a spot) fitsBetter(b spot) bool {
 	switch {
