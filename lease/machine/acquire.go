@@ -32,10 +32,10 @@ type Acquire struct {
 
 func (c Acquire) run(m *Machine) {
 	if e := m.requests[requestKey{c.Caller, c.Request.ID}]; e != nil {
-		m.repeat(e, c)
+		m.repeat(e, &c)
 		return
 	}
-	if !m.acquireSession(c) {
+	if !m.acquireSession(&c) {
 		return
 	}
 	if c.StoreFull {
@@ -46,7 +46,7 @@ func (c Acquire) run(m *Machine) {
 }
 
 // acquireSession checks the request against its session, if it has one.
-func (m *Machine) acquireSession(c Acquire) bool {
+func (m *Machine) acquireSession(c *Acquire) bool {
 	s, serial := m.sessionOf(c.Caller, c.Request.ID)
 	switch {
 	case s == nil && c.Session == "":
@@ -241,7 +241,7 @@ func (m *Machine) endNoCapacity(e *entry) {
 }
 
 // repeat answers a request that is known.
-func (m *Machine) repeat(e *entry, c Acquire) {
+func (m *Machine) repeat(e *entry, c *Acquire) {
 	if e.session != nil {
 		m.raiseMark(e.session, c.Mark)
 	}
@@ -260,9 +260,9 @@ func (m *Machine) repeat(e *entry, c Acquire) {
 
 // arriveAgain takes in another call for a waiter. What is reserved for it
 // becomes its lease: for all others that changes nothing.
-func (m *Machine) arriveAgain(e *entry, c Acquire) {
+func (m *Machine) arriveAgain(e *entry, c *Acquire) {
 	idle := m.work.idle()
-	m.listen(e, &c)
+	m.listen(e, c)
 	switch {
 	case e.wait.reserved == nil:
 	case idle:

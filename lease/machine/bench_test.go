@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -21,18 +23,18 @@ type load struct {
 	next    uint64
 	waiting bool
 	random  *rand.Rand
+	ask     Acquire
+	back    Release
 	claims  []lease.Claim
 	holder  lease.Holder
 	leases  []lease.LeaseID
-	// asked are the waiters' lease ids by the call that waits.
-	asked map[uint64]lease.LeaseID
 }
 
 const benchRetained = 20_000
 
 func newLoad(b testing.TB, n int, waiting bool, s lease.Settings) *load {
 	l := &load{
-		now: 1, waiting: waiting, random: rand.New(rand.NewPCG(1, 2)), asked: map[uint64]lease.LeaseID{},
+		now: 1, waiting: waiting, random: rand.New(rand.NewPCG(1, 2)),
 		claims: []lease.Claim{{Pool: "g", Count: 1, Units: 1}}, holder: oneHolder(0),
 	}
 	l.m = started(b, Config{Retained: benchRetained})
@@ -63,30 +65,29 @@ func oneHolder(n int) lease.Holder {
 	}
 }
 
-func (l *load) request() Acquire {
+func (l *load) request() *Acquire {
 	l.next++
 	r := lease.Request{ID: lease.RequestID(hexID(l.next)), Claims: l.claims, Holder: l.holder}
 	if l.waiting {
 		r.Wait = time.Hour
 	}
-	return Acquire{
+	l.ask = Acquire{
 		Call: l.next, Caller: lease.Local, Request: r, Digest: lease.Digest{byte(l.next)}, Poll: lease.MaxPoll,
 		LeaseID: lease.LeaseID(hexID(l.next | 1<<40)),
 	}
+	return &l.ask
 }
 
 // hexID makes 32 hex digits of a number.
 func hexID(n uint64) string {
-	var id [32]byte
-	for i := range id {
-		id[i] = "0123456789abcdef"[n*0x9e3779b97f4a7c15>>(4*(i%16))&15]
-	}
-	return string(id[:])
+	var id [16]byte
+	binary.BigEndian.PutUint64(id[:], n*0x9e3779b97f4a7c15)
+	binary.BigEndian.PutUint64(id[8:], n)
+	return hex.EncodeToString(id[:])
 }
 
 func (l *load) acquire() {
 	a := l.request()
-	l.asked[a.Call] = a.LeaseID
 	l.now++
 	l.learn(l.m.Step(l.now, a))
 }
@@ -94,9 +95,8 @@ func (l *load) acquire() {
 // learn keeps the list of live leases up to date.
 func (l *load) learn(fx *Effects) {
 	for _, a := range fx.Answers {
-		if a.Token.LeaseID != "" && l.asked[a.Call] != "" {
+		if a.Token.LeaseID != "" {
 			l.leases = append(l.leases, a.Token.LeaseID)
-			delete(l.asked, a.Call)
 		}
 	}
 }
@@ -113,7 +113,8 @@ func (l *load) release() {
 	last := len(l.leases) - 1
 	l.leases[i], l.leases = l.leases[last], l.leases[:last]
 	l.now++
-	l.learn(l.m.Step(l.now, Release{Call: 1, Caller: lease.Local, Lease: id}))
+	l.back = Release{Call: 1, Caller: lease.Local, Lease: id}
+	l.learn(l.m.Step(l.now, &l.back))
 }
 
 var benchSizes = []int{100, 50_000, 100_000}
@@ -188,7 +189,7 @@ func BenchmarkHeapAndLoad(b *testing.B) {
 		l.holder = oneHolder(i)
 		l.acquire()
 	}
-	l.leases, l.asked = nil, nil
+	l.leases = nil
 	heap := liveHeap() - before
 	keys, values := encoded(b, l.m)
 	b.ResetTimer()

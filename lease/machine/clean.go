@@ -28,7 +28,7 @@ type Clean struct {
 
 func (c Clean) run(m *Machine) {
 	if e := m.requests[requestKey{c.Caller, c.ID}]; e != nil {
-		m.repeat(e, Acquire{Call: c.Call, Caller: c.Caller, Digest: c.Digest})
+		m.repeat(e, &Acquire{Call: c.Call, Caller: c.Caller, Digest: c.Digest})
 		return
 	}
 	if c.StoreFull {

@@ -14,6 +14,7 @@ func (m *Machine) grant(e *entry, picks []pick) {
 	for _, c := range w.calls {
 		m.answer(Answer{Call: c.id, Token: m.token(e, c.arrived)})
 	}
+	m.reuse(w)
 }
 
 // A granting is all that a lease on one slot needs, in one piece of memory.

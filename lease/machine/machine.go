@@ -93,6 +93,8 @@ type Machine struct {
 	tied         []*pool
 	once         shape
 	key          []byte
+	// waitings is memory of former waiters.
+	waitings []*waiting
 }
 
 type requestKey struct {

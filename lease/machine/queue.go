@@ -7,18 +7,12 @@ import (
 	"github.com/berth-dev/berth/lease"
 )
 
-// An asking is all that a waiter with one call needs, in one piece of memory.
-type asking struct {
-	request lease.Request
-	wait    waiting
-	call    [1]call
-}
-
 // enqueue makes the entry a waiter, absent until somebody listens.
 func (m *Machine) enqueue(e *entry, r *lease.Request, sh *shape) {
-	a := &asking{request: *r, wait: waiting{shape: sh, absent: e.Arrived, rank: e.Arrived - time.Duration(r.Priority)*RankStep}}
-	a.wait.calls = a.call[:0]
-	e.State, e.Request, e.wait = lease.Waiting, &a.request, &a.wait
+	w := m.newWaiting()
+	*w = waiting{request: *r, shape: sh, absent: e.Arrived, rank: e.Arrived - time.Duration(r.Priority)*RankStep}
+	w.calls = w.first[:0]
+	e.State, e.Request, e.wait = lease.Waiting, &w.request, w
 	m.alarms.live++
 	sh.join(e)
 	for _, p := range sh.pools {
@@ -26,6 +20,27 @@ func (m *Machine) enqueue(e *entry, r *lease.Request, sh *shape) {
 	}
 	if e.session != nil {
 		e.session.waiting.Set(e.serial, e)
+	}
+}
+
+// keptWaitings is how much memory of waiters is kept to be used again.
+const keptWaitings = 64
+
+func (m *Machine) newWaiting() *waiting {
+	end := len(m.waitings) - 1
+	if end < 0 {
+		return new(waiting)
+	}
+	w := m.waitings[end]
+	m.waitings = m.waitings[:end]
+	return w
+}
+
+// reuse keeps the memory of a waiter that nothing points to any more.
+func (m *Machine) reuse(w *waiting) {
+	if len(m.waitings) < keptWaitings {
+		*w = waiting{}
+		m.waitings = append(m.waitings, w)
 	}
 }
 

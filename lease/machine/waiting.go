@@ -7,9 +7,12 @@ import (
 	"github.com/berth-dev/berth/lease"
 )
 
-// A waiting is what only memory knows of a waiter.
+// A waiting is what only memory knows of a waiter, and its request and first
+// call, all in one piece of memory.
 type waiting struct {
-	shape *shape
+	request lease.Request
+	first   [1]call
+	shape   *shape
 	// rank is arrival less priority; earlier is served first.
 	rank  time.Duration
 	calls []call
@@ -135,12 +138,13 @@ func (m *Machine) answerQueued(e *entry, i int) {
 
 // endWaiting ends a waiter without a lease and tells whoever listens.
 func (m *Machine) endWaiting(e *entry, end lease.End) {
-	calls := e.wait.calls
+	w := e.wait
 	m.dequeue(e)
 	m.endRequest(e, end)
-	for _, c := range calls {
+	for _, c := range w.calls {
 		m.answer(Answer{Call: c.id, Err: e.endError()})
 	}
+	m.reuse(w)
 }
 
 // endRequest ends a request that has no lease.
