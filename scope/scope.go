@@ -1,0 +1,203 @@
+package scope
+
+import (
+	"context"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/berth-dev/berth/guard"
+)
+
+// Config says how a scope treats its children. The zero value cancels all when one fails.
+type Config struct {
+	// Name is the scope's name in errors.
+	Name string
+	// Supervise lets the others go on when a child fails.
+	Supervise bool
+	// Contain makes a child's panic an error like any other, a *guard.PanicError.
+	Contain bool
+	// Limit is how many children run at the same time; 0 is no limit.
+	Limit int
+	// Keep is how many errors are kept; of the others there is a count. 0 means 16.
+	Keep int
+	// OnFailure hears of every failure as it happens, on the goroutine of the child. It must
+	// not wait for the scope.
+	OnFailure func(child string, err error)
+}
+
+const defaultKeep = 16
+
+// Scope owns the goroutines that were started in it. It begins with [Run] or [New]; it is
+// ended by Run when its body and all children have ended, or by Close. Its methods may be
+// called from any goroutine.
+type Scope struct {
+	cfg    Config
+	block  bool // made by Run
+	parent context.Context
+	ctx    childContext // of all children
+	cancel context.CancelCauseFunc
+	places chan struct{} // one for each child that may run; nil without a limit
+	ended  chan struct{} // closed when all is over and result is set
+
+	mu        sync.Mutex // guards the fields below
+	state     state
+	stopped   error // why children are cancelled by the scope itself
+	running   int
+	newest    *child // the children that run, linked
+	idle      chan struct{}
+	own       context.Context // made when it is first asked for
+	cancelOwn context.CancelCauseFunc
+	leases    []owned
+	failures  Failures
+	cut       bool // a child gave up because its context had ended
+	panicked  *ChildPanic
+	result    error
+}
+
+type state int
+
+const (
+	open    state = iota
+	joining       // the body of Run has ended: the last child to end ends the scope
+	closing       // nothing new
+	over
+)
+
+// Run runs body, on the caller's goroutine, and all that is started in its scope, and returns
+// when the last has ended. ctx of the body is the children's. With an error of the body, or of
+// a child, all others are cancelled; so they are when the body panics or calls runtime.Goexit,
+// which goes on after the join.
+//
+// It returns the first error, or a *Failures with all where there are several. That a child or
+// the body returned the error or the cause of its cancelled context is no failure; where it
+// was ctx that ended and nothing else failed, Run returns context.Cause(ctx). After Run its
+// context is done with the cause [ErrClosed].
+func Run(ctx context.Context, cfg Config, body func(ctx context.Context, s *Scope) error) error {
+	s := start(ctx, cfg, true)
+	err := s.runBody(body)
+	<-s.ended
+	if s.panicked != nil {
+		panic(s.panicked)
+	}
+	return s.blockResult(err)
+}
+
+// runBody runs the body and joins the children on every way out that does not return.
+func (s *Scope) runBody(body func(ctx context.Context, s *Scope) error) error {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		cause := error(guard.ErrExited)
+		if p := recover(); p != nil {
+			defer panic(p) // goes on after the join, with its frames still on the stack
+			cause = &guard.PanicError{Value: p, Stack: debug.Stack()}
+		}
+		s.stop(cause)
+		s.join()
+		<-s.ended
+	}()
+	err := body(&s.ctx, s)
+	returned = true
+	if err != nil {
+		s.fail("", err)
+		s.stop(err)
+	}
+	s.join()
+	return err
+}
+
+// blockResult is what Run returns: never nil where work was cut short from outside.
+func (s *Scope) blockResult(body error) error {
+	switch {
+	case s.result != nil:
+		return s.result
+	case s.cut && context.Cause(s.parent) != nil:
+		return context.Cause(s.parent)
+	}
+	return body
+}
+
+// New makes a scope for a component. Whoever has it must call Close, also when ctx has ended,
+// which cancels the children but does not wait for them.
+func New(ctx context.Context, cfg Config) *Scope { return start(ctx, cfg, false) }
+
+func start(ctx context.Context, cfg Config, block bool) *Scope {
+	s := &Scope{cfg: cfg, block: block, parent: ctx, ended: make(chan struct{})}
+	if s.cfg.Keep == 0 {
+		s.cfg.Keep = defaultKeep
+	}
+	s.ctx.scope = s
+	s.ctx.Context, s.cancel = context.WithCancelCause(ctx)
+	if cfg.Limit > 0 {
+		s.places = make(chan struct{}, cfg.Limit)
+	}
+	return s
+}
+
+// Context returns the scope's own context. It ends when the scope is closed, after that of the
+// children; that of a Run ends when Run returns. A failure ends only the children's.
+func (s *Scope) Context() context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.own == nil {
+		s.own, s.cancelOwn = context.WithCancelCause(s.parent)
+		if s.state >= closing {
+			s.cancelOwn(s.stopped)
+		}
+	}
+	return s.own
+}
+
+// Child is a child that runs.
+type Child struct {
+	Name string
+	Age  time.Duration // since its start; 0 for what a worker runs
+}
+
+// Running returns the children that run now, the newest first.
+func (s *Scope) Running() []Child {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.runningLocked()
+}
+
+func (s *Scope) runningLocked() []Child {
+	all := make([]Child, 0, s.running)
+	for c := s.newest; c != nil; c = c.older {
+		if d, ok := c.describe(); ok {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// describe says what the child does; a worker may have nothing to do.
+func (c *child) describe() (Child, bool) {
+	if c.desk != nil {
+		name, busy := c.desk.doing()
+		return Child{Name: name}, busy
+	}
+	return Child{Name: c.name, Age: now() - c.since}, true
+}
+
+// A childContext is the context of all children of a scope. It knows the scope, so that a wait
+// for the scope from inside it is found out.
+type childContext struct {
+	context.Context
+	scope *Scope
+}
+
+type insideKey struct{ scope *Scope }
+
+// Value implements context.Context.
+func (c *childContext) Value(key any) any {
+	if k, ok := key.(insideKey); ok && k.scope == c.scope {
+		return c.scope
+	}
+	return c.Context.Value(key)
+}
+
+func (s *Scope) inside(ctx context.Context) bool { return ctx.Value(insideKey{s}) != nil }

@@ -1,0 +1,239 @@
+package scope
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync"
+
+	"github.com/berth-dev/berth/guard"
+)
+
+// WorkerConfig says how many workers there are and how they end. Count is required.
+type WorkerConfig struct {
+	// Name is the workers' name in errors.
+	Name string
+	// Count is how many there are, at least 1.
+	Count int
+	// Queue is how many functions may wait for a worker; with 0 a caller waits itself.
+	Queue int
+	// Threads gives each worker an operating system thread of its own, which is gone after
+	// Close, with whatever the functions left on it.
+	Threads bool
+	// Drain lets Close run what is queued, instead of refusing it and cancelling what runs.
+	Drain bool
+	// Contain makes a panic an error like any other. Otherwise the process crashes, but for
+	// the panics of tasks, which are their results.
+	Contain bool
+	// Keep is how many errors are kept, OnFailure hears of each; see Config.
+	Keep      int
+	OnFailure func(name string, err error)
+}
+
+// Workers run functions on a fixed number of goroutines. They begin with NewWorkers and are
+// ended by Close. A function that panics or calls runtime.Goexit costs no worker. The methods
+// may be called from any goroutine.
+type Workers struct {
+	cfg     WorkerConfig
+	scope   *Scope // its children are the workers
+	queue   chan job
+	stop    sync.Once     // shuts the queue
+	closing chan struct{} // closed first, so that who waits for room gives up
+
+	gate   sync.RWMutex // read-locked while a function is handed in; guards closed
+	closed bool         // so is queue
+}
+
+// A desk says what a worker does now.
+type desk struct {
+	mu   sync.Mutex // guards the fields below
+	busy bool
+	name string
+}
+
+// NewWorkers starts the workers. It refuses a Count below 1 and a negative Queue. Whoever has
+// them must call Close, also when ctx has ended, which only cancels what they run and has them
+// refuse the rest.
+func NewWorkers(ctx context.Context, cfg WorkerConfig) (*Workers, error) {
+	switch {
+	case cfg.Count < 1:
+		return nil, fmt.Errorf("scope: start workers %s: Count is %d; it must be at least 1", cfg.Name, cfg.Count)
+	case cfg.Queue < 0:
+		return nil, fmt.Errorf("scope: start workers %s: Queue is %d; it must not be negative", cfg.Name, cfg.Queue)
+	}
+	w := &Workers{
+		cfg: cfg,
+		scope: New(ctx, Config{
+			Name: cfg.Name, Supervise: true, Contain: cfg.Contain, Keep: cfg.Keep, OnFailure: cfg.OnFailure,
+		}),
+		queue:   make(chan job, cfg.Queue),
+		closing: make(chan struct{}),
+	}
+	for range cfg.Count {
+		w.hire(&desk{})
+	}
+	return w, nil
+}
+
+// hire starts one worker, also while closing: then it refuses what is queued.
+func (w *Workers) hire(d *desk) {
+	c := &child{job: job{alone: true}, scope: w.scope, desk: d}
+	c.run = func(ctx context.Context) error { return w.work(ctx, d) }
+	w.scope.mu.Lock()
+	w.scope.linkLocked(c)
+	w.scope.mu.Unlock()
+	go c.main() // waited for by the scope
+}
+
+// Go hands f to a worker, and waits for room in the queue until ctx ends; ctx has no other
+// meaning. It returns nil when f was taken: then f runs, unless the workers are closed first.
+// After that it returns ErrClosed.
+func (w *Workers) Go(ctx context.Context, name string, f func(ctx context.Context) error) error {
+	return w.start(ctx, job{name: name, run: f})
+}
+
+func (w *Workers) supervises() bool { return true }
+
+func (w *Workers) start(ctx context.Context, j job) error {
+	w.gate.RLock()
+	defer w.gate.RUnlock()
+	if w.closed || w.scope.ctx.Err() != nil {
+		return w.refusal(j.name)
+	}
+	select {
+	case w.queue <- j:
+		return nil
+	default:
+	}
+	select {
+	case w.queue <- j:
+		return nil
+	case <-w.closing:
+		return w.refusal(j.name)
+	case <-w.scope.ctx.Done():
+		return w.refusal(j.name)
+	case <-ctx.Done():
+		return fmt.Errorf("scope: start %s: no room in the queue of %d: %w", w.scope.label(j.name), w.cfg.Queue, context.Cause(ctx))
+	}
+}
+
+func (w *Workers) refusal(name string) error {
+	cause := context.Cause(&w.scope.ctx)
+	if cause == nil {
+		cause = ErrClosed
+	}
+	return w.scope.refusal(name, cause)
+}
+
+// work is a worker's life.
+func (w *Workers) work(ctx context.Context, d *desk) error {
+	if w.cfg.Threads {
+		runtime.LockOSThread() // the thread ends with the goroutine
+	}
+	for j := range w.queue {
+		if ctx.Err() != nil {
+			j.settle(w.refusal(j.name))
+			continue
+		}
+		d.begin(j.name)
+		w.do(ctx, d, &j)
+		if len(w.queue) == 0 {
+			d.end()
+		}
+	}
+	return nil
+}
+
+// do runs one function.
+func (w *Workers) do(ctx context.Context, d *desk, j *job) {
+	returned := false
+	defer func() {
+		if !returned {
+			w.broke(d, j, recover())
+		}
+	}()
+	err := j.run(ctx)
+	returned = true
+	w.end(j, err)
+}
+
+func (w *Workers) end(j *job, err error) {
+	j.settle(err)
+	if err != nil && !j.alone {
+		w.scope.fail(j.name, err)
+	}
+}
+
+// broke ends a function that did not return. After a Goexit the worker's goroutine goes, and
+// another takes its desk.
+func (w *Workers) broke(d *desk, j *job, p any) {
+	if p == nil {
+		d.end()
+		w.hire(d)
+		w.end(j, fmt.Errorf("%s: %w", w.scope.label(j.name), guard.ErrExited))
+		return
+	}
+	err := &guard.PanicError{Value: p, Stack: debug.Stack()}
+	if !w.cfg.Contain && !j.contained {
+		w.scope.stop(err)
+		panic(p)
+	}
+	w.end(j, err)
+}
+
+// Running returns what the workers run now.
+func (w *Workers) Running() []Child { return w.scope.Running() }
+
+// Cancel cancels what runs with the cause and has the workers refuse the rest. It does not
+// wait.
+func (w *Workers) Cancel(cause error) { w.scope.Cancel(cause) }
+
+// Close takes no more, cancels what runs with the cause (nil means ErrClosed) and refuses what
+// is queued, or lets both end with Drain, and waits until the workers are gone. It may be
+// called as [Scope.Close] may, and returns the same.
+func (w *Workers) Close(ctx context.Context, cause error) error {
+	w.shut()
+	if w.cfg.Drain && context.Cause(&w.scope.ctx) == nil {
+		w.scope.join()
+	} else {
+		w.scope.beginClose(cause)
+	}
+	if w.scope.inside(ctx) {
+		return ErrInside
+	}
+	if err := w.scope.await(ctx, w.scope.ended); err != nil {
+		return err
+	}
+	return w.scope.result
+}
+
+// shut closes the queue, once nobody hands anything in any more.
+func (w *Workers) shut() {
+	w.stop.Do(func() {
+		close(w.closing)
+		w.gate.Lock()
+		defer w.gate.Unlock()
+		w.closed = true
+		close(w.queue)
+	})
+}
+
+func (d *desk) begin(name string) {
+	d.mu.Lock()
+	d.busy, d.name = true, name
+	d.mu.Unlock()
+}
+
+func (d *desk) end() {
+	d.mu.Lock()
+	d.busy = false
+	d.mu.Unlock()
+}
+
+// doing returns the function that the worker runs.
+func (d *desk) doing() (name string, busy bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.name, d.busy
+}
