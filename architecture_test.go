@@ -31,7 +31,7 @@ var arrows = map[string]string{
 	"broker":                "lease lease/machine store store/record scope inflight",
 	"guard":                 "",
 	"scope":                 "guard",
-	"inflight":              "",
+	"inflight":              "guard",
 	"inflight/inflighttest": "inflight",
 	"policy":                "lease",
 	"hold":                  "lease lease/attempt policy guard scope",

@@ -30,9 +30,9 @@ type Set struct {
 	open   map[uint64]member // by number
 	empty  chan struct{}     // closed when closed and nothing is open
 	stats  Stats
+	gone   chan struct{} // made by the first Destroy that is not refused; closed when it is over
 
-	destroy   sync.Once
-	destroyed error // of the one destroy
+	destroyed error // of that Destroy; before gone
 }
 
 // member is an operation of any type.
@@ -109,20 +109,34 @@ func (s *Set) Destroy(f func() error) error {
 	if f == nil {
 		return fmt.Errorf("inflight: destroy %s: the function is nil", s.name())
 	}
-	if !s.drained() {
+	first, ok := s.claimDestroy()
+	if !ok {
 		return &OpenError{Set: s.name(), Open: s.Open()}
 	}
-	s.destroy.Do(func() {
-		s.destroyed = fmt.Errorf("inflight: destroy %s: %w", s.name(), errUnfinished)
-		s.destroyed = f()
-	})
+	if first {
+		s.runDestroy(f)
+	}
+	<-s.gone
 	return s.destroyed
 }
 
-func (s *Set) drained() bool {
+// claimDestroy says whether the set is drained and whether the caller is the first to ask then.
+func (s *Set) claimDestroy() (first, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.closed && len(s.open) == 0
+	if !s.closed || len(s.open) > 0 {
+		return false, false
+	}
+	if first = s.gone == nil; first {
+		s.gone = make(chan struct{})
+	}
+	return first, true
+}
+
+func (s *Set) runDestroy(f func() error) {
+	s.destroyed = fmt.Errorf("inflight: destroy %s: %w", s.name(), errUnfinished)
+	defer close(s.gone)
+	s.destroyed = f()
 }
 
 // close admits nothing more. It returns the channel that is closed when nothing is open.

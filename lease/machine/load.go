@@ -32,6 +32,7 @@ func Load(cfg Config, records []any) (*Machine, error) {
 // A loader builds the machine in passes: what is referred to comes first.
 type loader struct {
 	m     *Machine
+	held  uint64
 	ended []*entry
 }
 
@@ -94,6 +95,7 @@ func (l *loader) entries(record any) error {
 		return nil
 	case e.State == lease.Held && e.Lease != nil:
 		e.held = &holding{}
+		l.held++
 		m.alarms.live++
 		return l.parts(e)
 	case e.State == lease.Ended && e.Settled == 0 && e.Lease != nil:
@@ -133,6 +135,9 @@ func (l *loader) parts(e *entry) error {
 		if s == nil {
 			return corrupt("lease %s has units on slot %s/%s, which is not there", e.Lease.ID.Ref(), part.Pool, part.Slot)
 		}
+		if part.Units < 1 {
+			return corrupt("lease %s has %d units on slot %s/%s", e.Lease.ID.Ref(), part.Units, part.Pool, part.Slot)
+		}
 		e.slots[i] = s
 		if part.State != lease.PartFree {
 			s.guests = append(s.guests, e)
@@ -153,9 +158,13 @@ func (m *Machine) slotOf(part lease.Part) *slot {
 	return s
 }
 
-// tie finishes what needs all entries at once.
+// tie finishes what needs all entries at once. A lease whose record is lost
+// is missing in the sum: its units are not handed on as if they were free.
 func (l *loader) tie() error {
 	m := l.m
+	if counted := heldLeases(m.ledger); counted != l.held {
+		return corrupt("%d leases are held by its records and %d by its totals", l.held, counted)
+	}
 	slices.SortFunc(m.starts, func(a, b *lease.Start) int { return cmp.Compare(a.Number, b.Number) })
 	slices.SortFunc(l.ended, func(a, b *entry) int {
 		return cmp.Or(cmp.Compare(a.Settled, b.Settled), cmp.Compare(a.Number, b.Number))
