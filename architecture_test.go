@@ -31,6 +31,8 @@ var arrows = map[string]string{
 	"broker":                "lease lease/machine store store/record scope inflight",
 	"guard":                 "",
 	"scope":                 "guard",
+	"guard/guardtest":       "guard",
+	"scope/scopetest":       "scope",
 	"inflight":              "guard",
 	"inflight/inflighttest": "inflight",
 	"policy":                "lease",
