@@ -38,6 +38,26 @@ func ExampleUse_cancelled() {
 	// release: the broker does not answer
 }
 
+// The caller gives up while the seat is on its way. It comes all the same, and goes back.
+func ExampleUse_late() {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	seat := seats(1)
+	acquire := seat.Acquire
+	seat.Acquire = func(ctx context.Context) (int, error) {
+		v, err := acquire(ctx)
+		cancel(errors.New("the user pressed stop"))
+		return v, err
+	}
+	_, err := guard.Use(ctx, seat, func(context.Context, *guard.Lease[int]) (int, error) {
+		fmt.Println("never printed")
+		return 0, nil
+	})
+	fmt.Println(err)
+	// Output:
+	// seat 1 comes back, the work cancelled
+	// the user pressed stop
+}
+
 // Work that ends by runtime.Goexit, as t.FailNow does, gives its seat back and says so.
 func ExampleUse_goexit() {
 	ended := make(chan struct{})
