@@ -22,7 +22,8 @@ type LoopConfig struct {
 	// Name stands in errors. Empty means "loop".
 	Name string
 	// Pinned gives the loop an OS thread of its own, for code that must always run on the same
-	// one. The thread ends with the loop.
+	// one. The thread ends with the loop; outside Linux it can be the process's main thread,
+	// which the runtime puts to sleep instead.
 	Pinned bool
 }
 
@@ -54,10 +55,31 @@ func NewLoop(c LoopConfig) *Loop {
 }
 
 func (l *Loop) live() {
-	defer close(l.done)
 	if l.conf.Pinned {
 		runtime.LockOSThread() // for ever: a goroutine that ends locked takes its thread with it
+		if onMainThread() {
+			l.leaveMainThread()
+			return
+		}
 	}
+	l.serve()
+}
+
+// leaveMainThread goes on in another goroutine. The runtime never ends the main thread; since
+// this goroutine keeps it until the other has its own, that is a different one.
+func (l *Loop) leaveMainThread() {
+	defer runtime.UnlockOSThread()
+	locked := make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		close(locked)
+		l.serve()
+	}()
+	<-locked
+}
+
+func (l *Loop) serve() {
+	defer close(l.done)
 	id := goroutine()
 	l.mu.Lock()
 	l.id = id
