@@ -21,7 +21,7 @@ type work struct {
 }
 
 // idle reports whether nothing is left that could change who is granted what.
-func (w *work) idle() bool { return len(w.jobs)+len(w.doomed)+len(w.dirty) == 0 }
+func (w *work) idle() bool { return len(w.jobs) == 0 && len(w.doomed) == 0 && len(w.dirty) == 0 }
 
 // touchPool has the pool decided anew.
 func (m *Machine) touchPool(p *pool) {

@@ -80,6 +80,61 @@ func TestBootProofMeetsAClearedLease(t *testing.T) {
 	}
 }
 
+// Alarms that change no record are rung in steps too: each answers a call.
+func TestAlarmsWithoutAChangeAreRungInSteps(t *testing.T) {
+	m := started(t, Config{StepChanges: 64})
+	finish(m, 1, Apply{Source: lease.SourceFile, Pools: manySlots(1, lease.Settings{})})
+	held := request(0, lease.Claim{Pool: "g"}, 0)
+	held.Request.TTL = 5 * time.Minute
+	finish(m, 1, held)
+	for i := range 200 {
+		finish(m, 1, request(i+1, lease.Claim{Pool: "g"}, time.Hour))
+	}
+	for left := 200; left > 0; {
+		fx := m.Step(1+lease.MaxPoll, Tick{})
+		n := len(fx.Answers)
+		if n != min(left, 64) || fx.More != (left > 64) {
+			t.Fatalf("a step answered %d of %d calls, more: %v", n, left, fx.More)
+		}
+		left -= n
+	}
+}
+
+// A holder that names no boot proves nothing by its machine's next one, also
+// where that is first heard of after the grant.
+func TestK20_HolderWithoutABoot(t *testing.T) {
+	m := started(t, Config{})
+	settings := lease.Settings{Handover: lease.Handover{Proofs: lease.ProofBoot}}
+	finish(m, 1, Apply{Source: lease.SourceFile, Pools: manySlots(1, settings)})
+	a := request(0, lease.Claim{Pool: "g"}, 0)
+	a.Request.Holder = lease.Holder{Machine: "m1"}
+	finish(m, 1, a)
+	finish(m, 1, ProveBoot{Machine: "m1", Boot: "b1"})
+	finish(m, 1, Abandon{Caller: lease.Local, Lease: a.LeaseID})
+	finish(m, 2, ProveBoot{Machine: "m1", Boot: "b2", Was: "b1"})
+	if s := m.status(true); s.Free != 0 || s.Quarantined != 1 {
+		t.Errorf("%d free, %d quarantined, want the slot to wait", s.Free, s.Quarantined)
+	}
+}
+
+func TestWhyALeaseEnded(t *testing.T) {
+	for _, c := range []struct {
+		code   lease.Code
+		reason string
+		want   string
+	}{
+		{"", "", "no reason given"},
+		{"", "the node is needed", "the node is needed"},
+		{lease.CodeLeaseExpired, "", "lease_expired"},
+		{lease.CodeLeaseExpired, "an hour", "lease_expired: an hour"},
+	} {
+		e := &entry{Entry: lease.Entry{Code: c.code, Reason: c.reason}}
+		if got := e.why(); got != c.want {
+			t.Errorf("%q and %q read %q, want %q", c.code, c.reason, got, c.want)
+		}
+	}
+}
+
 // Two leases whose ids share a ref are told apart by a slot only. (These two
 // do: the first 48 bits of their sums are equal.)
 func TestAmbiguousRef(t *testing.T) {
