@@ -3,7 +3,6 @@ package render
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,8 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-dev/berth/guard"
 	"github.com/berth-dev/berth/hold"
 	"github.com/berth-dev/berth/lease"
+	"github.com/berth-dev/berth/scope"
 )
 
 // A Service renders jobs, each under a lease of its own. Keeper, Lease and
@@ -93,26 +94,32 @@ func (s *Service) Execute(ctx context.Context, j Job) (receipt Receipt, err erro
 // Run renders the jobs, at most atOnce at a time, in their order, and returns
 // their results in the same order. It blocks until each has ended; after the
 // end of ctx the remaining jobs end as cancelled, without a slot. of gives a
-// job a context of its own, below ctx; nil gives all of them ctx. Two jobs
-// must not have the same output.
+// job a context of its own, below the one it is given; nil leaves it that. Two
+// jobs must not have the same output. A renderer's panic cancels the other
+// jobs, and goes on when all have ended.
 func (s *Service) Run(ctx context.Context, jobs []Job, atOnce int, of func(context.Context, Job) context.Context) []Result {
-	results := make([]Result, len(jobs))
-	free := make(chan struct{}, max(atOnce, 1))
-	var running sync.WaitGroup
-	for i, j := range jobs {
-		free <- struct{}{}
-		running.Go(func() {
-			defer func() { <-free }()
-			results[i] = Result{Job: j, Err: lease.Errorf(lease.CodeInternal, "job %s: its renderer ended its goroutine", shortened(j.JobID))}
-			own := ctx
-			if of != nil {
-				own = of(ctx, j)
-			}
-			receipt, err := s.Execute(own, j)
-			results[i] = Result{j, receipt, err}
-		})
+	if of == nil {
+		of = func(ctx context.Context, _ Job) context.Context { return ctx }
 	}
-	running.Wait()
+	results := make([]Result, len(jobs))
+	for i, j := range jobs {
+		results[i] = Result{Job: j, Err: lease.Errorf(lease.CodeInternal, "job %s: its renderer ended its goroutine", shortened(j.JobID))}
+	}
+	cfg := scope.Config{Name: "render", Supervise: true, Limit: max(atOnce, 1)}
+	// Each job's error is in its result; what the scope adds is a Goexit, which is there too.
+	_ = scope.Run(ctx, cfg, func(ctx context.Context, all *scope.Scope) error {
+		for i, j := range jobs {
+			one := func(ctx context.Context) error {
+				receipt, err := s.Execute(of(ctx, j), j)
+				results[i] = Result{j, receipt, err}
+				return nil
+			}
+			if err := all.Go(ctx, j.JobID, one); err != nil {
+				_ = one(ctx) // ctx has ended, and so does the job
+			}
+		}
+		return nil
+	})
 	return results
 }
 
@@ -181,22 +188,38 @@ func (s *Service) hold(ctx context.Context, j Job, l *hold.Lease, root *os.Root,
 	if err := readable(w.Source); err != nil {
 		return err
 	}
-	out, err := s.stage(root, w, l.Ref())
-	if err != nil {
-		return err
-	}
-	w.Output = out.path()
-	if err := s.render(ctx, w); err != nil {
-		return also(err, out.discard())
-	}
-	receipt.Bytes, err = out.commit(func() error {
-		_, err := l.Fence()
-		return err
+	out := s.output(root, w, l, &receipt.Bytes)
+	_, err = guard.Use(ctx, out, func(ctx context.Context, g *guard.Lease[*output]) (none struct{}, err error) {
+		o, err := g.Value()
+		if err != nil {
+			return none, err
+		}
+		w.Output = o.path()
+		return none, s.render(ctx, w)
 	})
-	if err != nil {
-		return also(err, out.discard())
+	return err
+}
+
+// output is the job's file: staged while the renderer writes it, in its place
+// once that is done and the lease still trusted, and else removed.
+func (s *Service) output(root *os.Root, w Work, l *hold.Lease, size *int64) guard.Resource[*output] {
+	return guard.Resource[*output]{
+		Name:    "the staged output",
+		Acquire: func(context.Context) (*output, error) { return s.stage(root, w, l.Ref()) },
+		Commit: func(_ context.Context, o *output) (err error) {
+			*size, err = o.commit(func() error {
+				_, err := l.Fence()
+				return err
+			})
+			return err
+		},
+		Release: func(_ context.Context, o *output, how guard.Outcome) error {
+			if how.Kind == guard.Completed {
+				return nil // it is in its place
+			}
+			return o.discard()
+		},
 	}
-	return nil
 }
 
 func (s *Service) work(j Job, l *hold.Lease) (w Work, err error) {
@@ -278,12 +301,4 @@ func (s *Service) render(ctx context.Context, w Work) error {
 		return stopped(ctx, w.Job, err)
 	}
 	return err
-}
-
-// also adds to the error of a job that what it left could not be removed.
-func also(err, discard error) error {
-	if discard == nil {
-		return err
-	}
-	return errors.Join(err, fmt.Errorf("its staged output is still there: %w", discard))
 }
