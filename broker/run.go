@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-dev/berth/lease"
 	"github.com/berth-dev/berth/lease/machine"
+	"github.com/berth-dev/berth/scope"
 )
 
 // fewAnswers is how many answers a worker gives before it goes on to its next
@@ -29,25 +30,20 @@ func (b *Broker) Run(ctx context.Context) error {
 	return err
 }
 
-// workInTurns runs two workers, both on goroutines that end with it. Either
+// workInTurns runs two workers, which end together. Either
 // takes the engine for a round of its step (gather, apply, answer), and the
 // one that has sealed a batch commits it itself, while the other goes on: so a
 // call's way to the disk and back needs no further goroutine.
 func (b *Broker) workInTurns(ctx context.Context) error {
-	ctx, stop := context.WithCancel(ctx)
 	timer := time.NewTimer(observeEvery)
 	defer timer.Stop()
-	work := func() error {
-		defer stop() // if one of them ends, so does the other
-		return b.work(ctx, timer)
-	}
-	second := make(chan error, 1)
-	go func() { second <- work() }()
-	err := work()
-	if other := <-second; err == nil {
-		err = other
-	}
-	return err
+	work := func(ctx context.Context) error { return b.work(ctx, timer) }
+	return scope.Run(ctx, scope.Config{Name: "broker"}, func(ctx context.Context, s *scope.Scope) error {
+		if err := s.Go(ctx, "second worker", work); err != nil {
+			return err
+		}
+		return work(ctx)
+	})
 }
 
 // work does one round after the other until ctx ends.
