@@ -40,7 +40,7 @@ var arrows = map[string]string{
 	"render":                "lease hold policy guard scope inflight resource/... internal/proc",
 	"internal/proc":         "scope",
 	"internal/pools":        "lease",
-	"internal/daemon":       "lease broker server store store/... agent client internal/pools policy scope inflight",
+	"internal/daemon":       "lease broker server store store/... agent client internal/pools policy guard scope inflight",
 	"internal/cli":          "lease client hold render internal/run internal/daemon internal/pools policy api scope",
 	"cmd/berth":             "internal/cli",
 	"internal/simulate":     "lease lease/machine lease/attempt store store/record broker hold",

@@ -6,7 +6,9 @@ import (
 	"log/slog"
 
 	"github.com/berth-dev/berth/broker"
+	"github.com/berth-dev/berth/guard"
 	"github.com/berth-dev/berth/lease"
+	"github.com/berth-dev/berth/scope"
 	"github.com/berth-dev/berth/store"
 	"github.com/berth-dev/berth/store/pebble"
 )
@@ -26,31 +28,42 @@ type EmbedConfig struct {
 // starts with [Embed] and is ended by Close.
 type Embedded struct {
 	*broker.Broker
-	store store.Store
-	stop  context.CancelFunc
-	ended chan error
+	scope *scope.Scope
 }
 
 // Embed opens the store and runs a broker on it until Close.
 func Embed(ctx context.Context, cfg EmbedConfig) (*Embedded, error) {
-	s, err := openStore(cfg)
-	if err != nil {
-		return nil, err
-	}
-	b, err := broker.Open(ctx, broker.Config{Store: s, Logger: cfg.Logger})
-	if err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	run, stop := context.WithCancel(context.WithoutCancel(ctx))
-	e := &Embedded{Broker: b, store: s, stop: stop, ended: make(chan error, 1)}
-	go func() { e.ended <- b.Run(run) }()
-	if len(cfg.Pools) == 0 {
-		return e, nil
-	}
-	if _, err := b.Apply(ctx, lease.SourceFile, cfg.Pools, false); err != nil {
+	e := &Embedded{scope: scope.New(context.WithoutCancel(ctx), scope.Config{Name: "embedded broker"})}
+	if err := e.start(ctx, cfg); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
 	return e, nil
+}
+
+func (e *Embedded) start(ctx context.Context, cfg EmbedConfig) error {
+	l, err := scope.Own(ctx, e.scope, guard.Resource[store.Store]{
+		Name:    "store",
+		Acquire: func(context.Context) (store.Store, error) { return openStore(cfg) },
+		Release: func(_ context.Context, s store.Store, _ guard.Outcome) error { return s.Close() },
+	})
+	if err != nil {
+		return err
+	}
+	s, err := l.Value()
+	if err != nil {
+		return err
+	}
+	if e.Broker, err = broker.Open(ctx, broker.Config{Store: s, Logger: cfg.Logger}); err != nil {
+		return err
+	}
+	if err := e.scope.Go(ctx, "broker", e.Run); err != nil {
+		return err
+	}
+	if len(cfg.Pools) == 0 {
+		return nil
+	}
+	_, err = e.Apply(ctx, lease.SourceFile, cfg.Pools, false)
+	return err
 }
 
 func openStore(cfg EmbedConfig) (store.Store, error) {
@@ -61,9 +74,6 @@ func openStore(cfg EmbedConfig) (store.Store, error) {
 }
 
 // Close stops the broker, waits until all it has said is durable, and closes
-// the store. Leases that are held stay held in the store. It may be called
-// once.
-func (e *Embedded) Close() error {
-	e.stop()
-	return errors.Join(<-e.ended, e.store.Close())
-}
+// the store. Leases that are held stay held in the store. It may be called any
+// number of times.
+func (e *Embedded) Close() error { return e.scope.Close(context.Background(), nil) }
