@@ -71,7 +71,7 @@ func demo(ctx context.Context, s Streams, out string, asJSON bool) error {
 	fmt.Fprintf(s.Err, "rendering %d jobs in 2 slots of pool gpu\n", len(jobs))
 	return use(ctx, daemon.EmbedConfig{Pools: pools}, func(f *farm) error {
 		p := newProgress(s.Err, len(jobs))
-		cancels := newCancels()
+		cancels := &cancels{}
 		service := &render.Service{
 			Keeper: f.keeper, Lease: lease.Request{Claims: []lease.Claim{{Pool: "gpu"}}, Wait: time.Hour},
 			Sources: sources, Outputs: out, Renderer: demoRenderer, Limit: demoLimit,
@@ -151,38 +151,19 @@ func demoLimit(j render.Job) time.Duration {
 }
 
 // cancels takes back the job that is cancelled midway.
-type cancels struct {
-	midway chan struct{}
-}
+type cancels struct{ cancel context.CancelCauseFunc }
 
-func newCancels() *cancels { return &cancels{make(chan struct{})} }
+// context gives that job a context of its own. It is called before the job's
+// steps are observed.
+func (c *cancels) context(ctx context.Context, j render.Job) context.Context {
+	if j.JobID == jobCancelled {
+		ctx, c.cancel = context.WithCancelCause(ctx)
+	}
+	return ctx
+}
 
 func (c *cancels) observe(s render.Step) {
 	if s.Job.JobID == jobCancelled && s.Kind == render.Started {
-		close(c.midway)
+		time.AfterFunc(cancelAfter, func() { c.cancel(lease.Errorf(lease.CodeCancelled, "its caller went away")) })
 	}
-}
-
-// context returns the job's context: that of the cancelled one ends some time
-// after it has started.
-func (c *cancels) context(ctx context.Context, j render.Job) context.Context {
-	if j.JobID != jobCancelled {
-		return ctx
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	go func() {
-		select {
-		case <-c.midway:
-		case <-ctx.Done():
-			return
-		}
-		timer := time.NewTimer(cancelAfter)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			cancel(lease.Errorf(lease.CodeCancelled, "its caller went away"))
-		case <-ctx.Done():
-		}
-	}()
-	return ctx
 }
