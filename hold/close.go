@@ -21,11 +21,11 @@ func (k *Keeper) Close(ctx context.Context) error {
 	empty := k.wait()
 	select {
 	case <-empty:
-		return nil
 	case <-ctx.Done():
 	}
 	left := k.left()
 	if len(left) == 0 {
+		k.join(ctx)
 		return nil
 	}
 	names := make([]string, len(left))
@@ -36,7 +36,7 @@ func (k *Keeper) Close(ctx context.Context) error {
 	for _, h := range left {
 		h.drop()
 	}
-	awaitAll(left)
+	k.join(ctx)
 	return lease.Errorf(lease.CodeOutcomeUnknown, "cannot give back everything before the keeper closes (%w): %s; the broker takes it back when its time is over", context.Cause(ctx), strings.Join(names, "; "))
 }
 
@@ -122,25 +122,10 @@ func (h *held) drop() {
 // notice.
 const closeGrace = time.Second
 
-// awaitAll waits until the goroutines of the leases have ended.
-func awaitAll(left []*held) {
-	timer := time.NewTimer(closeGrace)
-	defer timer.Stop()
-	for _, h := range left {
-		select {
-		case <-h.quiet():
-		case <-timer.C:
-			return
-		}
-	}
-}
-
-// quiet returns a channel that is closed when no goroutine of the lease runs.
-func (h *held) quiet() <-chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.back.began {
-		return h.gone
-	}
-	return h.kept
+// join waits for the goroutines of leases, which have nothing left to do but
+// to notice that. A broker whose calls ignore their contexts keeps its own.
+func (k *Keeper) join(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
+	defer cancel()
+	_ = k.background.Close(ctx, keeperClosed())
 }

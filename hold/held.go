@@ -12,7 +12,7 @@ import (
 
 // A held is one lease of a Keeper, from before it is asked for until its
 // release has ended. It owns the goroutine that renews the lease and the one
-// that gives it back; the Keeper waits for both through gone.
+// that gives it back; both are children of the keeper's scope.
 type held struct {
 	keeper  *Keeper
 	request lease.RequestID
@@ -129,7 +129,20 @@ func (h *held) take(sent attempt.Instant, token lease.Token) {
 		close(h.kept)
 		return
 	}
-	go h.keep()
+	h.start("renew", h.keep)
+}
+
+// start runs f in the background, owned by the keeper. Once the Keeper has
+// closed that, it has given the lease up as well: what f does then ends at
+// once, or with the context of the release that waits for it.
+func (h *held) start(what string, f func()) {
+	err := h.keeper.background.Go(context.Background(), what+" "+h.request.String(), func(context.Context) error {
+		f()
+		return nil
+	})
+	if err != nil {
+		f()
+	}
 }
 
 // leave ends a held that never was a lease.
@@ -176,7 +189,7 @@ func (h *held) keep() {
 			break
 		}
 		if p.renew > 0 {
-			go h.renew(p.renew, answers)
+			h.start("renewal", func() { h.renew(p.renew, answers) })
 		}
 		timer.Reset(p.wake)
 		select {

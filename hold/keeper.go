@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-dev/berth/guard"
 	"github.com/berth-dev/berth/lease"
+	"github.com/berth-dev/berth/scope"
 )
 
 // A Keeper holds leases of one broker. It starts with [New] and is ended by
@@ -16,6 +17,8 @@ type Keeper struct {
 	// open ends when Close begins: no lease is asked for any more.
 	open context.Context
 	shut context.CancelCauseFunc
+	// background owns the goroutines that renew leases and give them back.
+	background *scope.Scope
 
 	mu     sync.Mutex // guards the fields below
 	closed bool
@@ -29,7 +32,10 @@ func New(cfg Config) (*Keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &Keeper{cfg: cfg, leases: map[*held]struct{}{}}
+	k := &Keeper{
+		cfg: cfg, leases: map[*held]struct{}{},
+		background: scope.New(context.Background(), scope.Config{Name: "keeper"}),
+	}
 	k.open, k.shut = context.WithCancelCause(context.Background())
 	return k, nil
 }
@@ -137,7 +143,9 @@ func (h *held) leaked(err error) {
 	h.letGo()
 	h.tell(Event{Kind: Leaked, Err: err})
 	close(h.delayed)
-	go h.giveBack(h.life, h.now(), guard.Outcome{Err: errors.New("it was dropped without a release")})
+	h.start("give back", func() {
+		h.giveBack(h.life, h.now(), guard.Outcome{Err: errors.New("it was dropped without a release")})
+	})
 }
 
 // cause returns the error of work that ended with err: where it was cancelled

@@ -19,7 +19,7 @@ func (h *held) release(ctx context.Context, _ *held, o guard.Outcome) error {
 	start := h.now()
 	h.begin()
 	h.stopWork(closedError(h.granted()))
-	go h.giveBack(h.lifeOr(ctx), start, o)
+	h.start("give back", func() { h.giveBack(h.lifeOr(ctx), start, o) })
 	select {
 	case <-h.gone:
 		return h.back.err
