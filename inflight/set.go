@@ -104,7 +104,7 @@ func (s *Set) Drain(ctx context.Context, cause error) error {
 
 // Destroy ends the thing that the Set stands for. Before the Set is drained it returns an
 // *OpenError and does not call f. After that the first call calls f, once, and every other
-// waits for it and returns the same result.
+// waits for it and returns the same result. f must not call Destroy, which would wait for itself.
 func (s *Set) Destroy(f func() error) error {
 	if f == nil {
 		return fmt.Errorf("inflight: destroy %s: the function is nil", s.name())
