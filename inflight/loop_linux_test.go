@@ -37,6 +37,26 @@ func TestF21_PinnedLoopHasOneThread(t *testing.T) {
 	}
 }
 
+// TestF21_PinnedLoopsAvoidTheMainThread: so many at once would else get it sooner or later.
+func TestF21_PinnedLoopsAvoidTheMainThread(t *testing.T) {
+	for range 20 {
+		var loops []*inflight.Loop
+		for range 16 {
+			l := inflight.NewLoop(inflight.LoopConfig{Pinned: true})
+			wantNo(t, l.Post(func() {
+				if syscall.Gettid() == syscall.Getpid() {
+					t.Error("a loop runs on the main thread, which cannot end with it")
+				}
+			}))
+			loops = append(loops, l)
+			runtime.Gosched()
+		}
+		for _, l := range loops {
+			wantNo(t, l.Shutdown(t.Context()))
+		}
+	}
+}
+
 func wantThreadGone(t *testing.T, id int) {
 	t.Helper()
 	path := fmt.Sprintf("/proc/self/task/%d", id)

@@ -168,6 +168,22 @@ func TestF29_SecondTakeAndWaitAfterTake(t *testing.T) {
 	}
 }
 
+func TestF29_AbandonedInFlight(t *testing.T) {
+	b := newBench(t)
+	s := &source{Script: inflighttest.IgnoringCancel, Value: 7}
+	o, _ := b.start(t, s)
+	o.Abandon()
+	if o.Cancel(errCause) {
+		t.Error("an abandoned handle cancelled")
+	}
+	wantIs(t, o.Wait(ended()), inflight.ErrTaken)
+	_, _, err := o.Take(ended())
+	wantIs(t, err, inflight.ErrTaken)
+	s.Complete()
+	b.wantBook(t, "complete", "dispose")
+	wantStats(t, b.set, inflight.Stats{Started: 1, Settled: 1})
+}
+
 func TestF29_OneOfManyTakes(t *testing.T) {
 	for range 100 {
 		b := newBench(t)
