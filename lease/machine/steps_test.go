@@ -235,3 +235,49 @@ func TestIdleSelectorsAreBounded(t *testing.T) {
 		t.Errorf("%d selectors are indexed at the end", len(p.views))
 	}
 }
+
+// A selector that somebody waited for is one of the few that are kept, and no
+// more, once nobody does.
+func TestSelectorsOfWaitersThatLeftAreBounded(t *testing.T) {
+	m := started(t, Config{Views: 4})
+	spec := manySlots(1, lease.Settings{})
+	for i := range 26 {
+		spec[0].Slots = append(spec[0].Slots, lease.SlotSpec{ID: "s-" + string(rune('a'+i)), Labels: map[string]string{"n": string(rune('a' + i))}})
+	}
+	finish(m, 1, Apply{Source: lease.SourceFile, Pools: spec})
+	p, _ := m.pools.Get("g")
+	for i := range 26 {
+		claim := lease.Claim{Pool: "g", Select: map[string]string{"n": string(rune('a' + i))}}
+		first, second := request(2*i, claim, 0), request(2*i+1, claim, time.Hour)
+		finish(m, 1, first)
+		finish(m, 1, second)
+		finish(m, 1, Cancel{Caller: lease.Local, ID: second.Request.ID})
+	}
+	if len(p.views) != 1+4 {
+		t.Errorf("%d selectors are indexed and nobody waits", len(p.views))
+	}
+}
+
+func TestShowTellsForHowLong(t *testing.T) {
+	m := started(t, Config{})
+	finish(m, 1, Apply{Source: lease.SourceFile, Pools: manySlots(2, lease.Settings{})})
+	held, ended, waiter := request(0, lease.Claim{Pool: "g"}, 0), request(1, lease.Claim{Pool: "g"}, 0), request(2, lease.Claim{Pool: "g"}, time.Hour)
+	finish(m, 1*time.Second, held)
+	finish(m, 2*time.Second, ended)
+	finish(m, 3*time.Second, waiter)
+	finish(m, 5*time.Second, Abandon{Caller: lease.Local, Lease: ended.LeaseID})
+	finish(m, 9*time.Second, Tick{})
+	s := m.status(false).Pools[0]
+	if s.LongestWait != 6*time.Second {
+		t.Errorf("the waiter has waited %v, want 6s", s.LongestWait)
+	}
+	since := map[string]time.Duration{}
+	for _, slot := range s.Slots {
+		for _, l := range slot.Leases {
+			since[l.State] = l.Since
+		}
+	}
+	if since["held"] != 8*time.Second || since["quarantined"] != 4*time.Second {
+		t.Errorf("since %v, want 8s held and 4s quarantined", since)
+	}
+}
