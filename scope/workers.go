@@ -19,7 +19,8 @@ type WorkerConfig struct {
 	// Queue is how many functions may wait for a worker; with 0 a caller waits itself.
 	Queue int
 	// Threads gives each worker an operating system thread of its own, which is gone after
-	// Close, with whatever the functions left on it.
+	// Close, with whatever the functions left on it. Outside Linux one of them can be the
+	// process's main thread, which the runtime puts to sleep instead.
 	Threads bool
 	// Drain lets Close run what is queued, instead of refusing it and cancelling what runs.
 	Drain bool
@@ -71,15 +72,21 @@ func NewWorkers(ctx context.Context, cfg WorkerConfig) (*Workers, error) {
 		closing: make(chan struct{}),
 	}
 	for range cfg.Count {
-		w.hire(&desk{})
+		w.hire(&desk{}, nil)
 	}
 	return w, nil
 }
 
-// hire starts one worker, also while closing: then it refuses what is queued.
-func (w *Workers) hire(d *desk) {
+// hire starts one worker, also while closing: then it refuses what is queued. here, where it
+// is not nil, is closed once the worker has its thread.
+func (w *Workers) hire(d *desk, here chan<- struct{}) {
 	c := &child{job: job{alone: true}, scope: w.scope, desk: d}
-	c.run = func(ctx context.Context) error { return w.work(ctx, d) }
+	c.run = func(ctx context.Context) error {
+		if w.cfg.Threads && !w.takeThread(d, here) {
+			return nil
+		}
+		return w.work(ctx, d)
+	}
 	w.scope.mu.Lock()
 	w.scope.linkLocked(c)
 	w.scope.mu.Unlock()
@@ -126,11 +133,25 @@ func (w *Workers) refusal(name string) error {
 	return w.scope.refusal(name, cause)
 }
 
+// takeThread gives the worker a thread that ends with it. The main thread never ends: whoever
+// is on that keeps it until another worker has its own, which is a different one, and goes.
+func (w *Workers) takeThread(d *desk, here chan<- struct{}) bool {
+	runtime.LockOSThread()
+	if here != nil {
+		close(here)
+	}
+	if !onMainThread() {
+		return true
+	}
+	locked := make(chan struct{})
+	w.hire(d, locked)
+	<-locked
+	runtime.UnlockOSThread()
+	return false
+}
+
 // work is a worker's life.
 func (w *Workers) work(ctx context.Context, d *desk) error {
-	if w.cfg.Threads {
-		runtime.LockOSThread() // the thread ends with the goroutine
-	}
 	for j := range w.queue {
 		if ctx.Err() != nil {
 			j.settle(w.refusal(j.name))
@@ -170,7 +191,7 @@ func (w *Workers) end(j *job, err error) {
 func (w *Workers) broke(d *desk, j *job, p any) {
 	if p == nil {
 		d.end()
-		w.hire(d)
+		w.hire(d, nil)
 		w.end(j, fmt.Errorf("%s: %w", w.scope.label(j.name), guard.ErrExited))
 		return
 	}

@@ -1,0 +1,5 @@
+package scope
+
+import "syscall"
+
+func onMainThread() bool { return syscall.Gettid() == syscall.Getpid() }
