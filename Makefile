@@ -6,7 +6,10 @@ STEPS ?= 20000
 
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
-.PHONY: demo test race lint generate sim rules crash bench build
+GREMLINS = $(GO) run github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
+PKG ?= guard scope inflight
+
+.PHONY: demo test race lint generate sim rules mutants crash bench build
 
 demo: ## the main job, with nothing installed
 	$(GO) run ./cmd/berth demo --out out
@@ -30,6 +33,12 @@ sim: ## the long simulation: SEED= replays one seed, else SEEDS of them
 
 rules: ## take each rule away in turn: its test must fail
 	$(GO) run ./rules
+
+mutants: ## change one operator at a time: a test must fail. PKG= for another package
+	for p in $(PKG); do \
+		$(GO) test -count=1 ./$$p && \
+		$(GREMLINS) unleash --workers 2 --timeout-coefficient 20 --invert-logical --invert-loopctrl ./$$p || exit 1; \
+	done
 
 crash: ## kill -9 a broker under load, 50 times
 	BERTH_CRASH_ROUNDS=50 $(GO) test -count=1 -run 'TestKill' -v ./broker

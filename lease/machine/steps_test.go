@@ -281,3 +281,24 @@ func TestShowTellsForHowLong(t *testing.T) {
 		t.Errorf("since %v, want 8s held and 4s quarantined", since)
 	}
 }
+
+// A client repeats its mark with every request. Only a new one is written down.
+func TestK15_RepeatedMarkWritesNothing(t *testing.T) {
+	m := started(t, Config{})
+	finish(m, 1, Apply{Source: lease.SourceFile, Pools: manySlots(2, lease.Settings{})})
+	finish(m, 1, Arrive{Caller: lease.Local, Session: "abc", New: true})
+	for i, want := range []int{1, 0} {
+		a := request(i, lease.Claim{Pool: "g"}, 0)
+		a.Session, a.Serial, a.Mark = "abc", uint64(5+i), 3
+		a.Request.ID = sessionID(a.Session, a.Serial)
+		n := 0
+		for _, c := range m.Step(1, a).Changes {
+			if _, ok := c.Record.(*lease.Session); ok {
+				n++
+			}
+		}
+		if n != want {
+			t.Errorf("request %d with mark 3 writes %d records of its session, want %d", i+1, n, want)
+		}
+	}
+}
