@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"time"
 
 	"github.com/berth-dev/berth/hold"
@@ -44,10 +45,14 @@ type Command struct {
 }
 
 // NewCommand returns a renderer that runs the program, or an error with
-// [lease.CodeRequestInvalid] that names a field which does not exist.
+// [lease.CodeRequestInvalid] that names a template's field which does not exist
+// or a grace below 0.
 func NewCommand(p Program) (*Command, error) {
 	if p.Path == "" {
 		return nil, lease.Errorf(lease.CodeRequestInvalid, "cannot use the render command: it names no program")
+	}
+	if p.Grace < 0 {
+		return nil, lease.Errorf(lease.CodeRequestInvalid, "cannot use the render command: a grace of %v; give 0 for %v, or more", p.Grace, proc.DefaultGrace)
 	}
 	c := &Command{program: p}
 	parsed, err := parseTemplates(append([]string{p.Path}, append(p.Args, p.Env...)...))
@@ -94,10 +99,10 @@ func (c *Command) Render(ctx context.Context, w Work) error {
 
 func (c *Command) command(w Work) (proc.Command, error) {
 	grace := c.program.Grace
-	if grace <= 0 {
+	if grace == 0 {
 		grace = proc.DefaultGrace
 	}
-	if sum := grace + time.Second; w.StopWithin > 0 && sum > w.StopWithin {
+	if sum := grace + min(time.Second, math.MaxInt64-grace); w.StopWithin > 0 && sum > w.StopWithin {
 		return proc.Command{}, lease.Errorf(lease.CodeRequestInvalid,
 			"cannot render %s: a lost lease leaves %v to stop in, and a grace of %v + 1s is %v; shorten the grace or ask for a longer TTL",
 			w.Job.SourceKey, w.StopWithin, grace, sum)

@@ -31,7 +31,8 @@ type Service struct {
 	Sources, Outputs string
 	// Renderer returns the renderer of a job.
 	Renderer func(Job) Renderer
-	// Limit returns how long a job's renderer may run; nil or 0 is no limit.
+	// Limit returns how long a job's renderer may run; nil or 0 is no limit,
+	// and a time below 0 has passed already.
 	Limit func(Job) time.Duration
 	// SkipExisting leaves out a job whose output is there already, whole.
 	SkipExisting bool
@@ -289,7 +290,7 @@ func (s *Service) foundIn(root *os.Root, dir string) []string {
 // that is why it failed, whatever it says.
 func (s *Service) render(ctx context.Context, w Work) error {
 	if s.Limit != nil {
-		if limit := s.Limit(w.Job); limit > 0 {
+		if limit := s.Limit(w.Job); limit != 0 {
 			late := lease.Errorf(lease.CodeRendererTimedOut, "its renderer ran longer than %v; give it more time or less to do", limit)
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeoutCause(ctx, limit, late)
