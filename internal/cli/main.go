@@ -49,7 +49,7 @@ func Run(ctx context.Context, s Streams, args []string) int {
 		fmt.Fprintln(s.Err, "berth: cancelled; everything was given back")
 		return int(p.Exit)
 	}
-	fmt.Fprintln(s.Err, "berth:", err)
+	fmt.Fprintf(s.Err, "berth: %s: %v\n", lease.CodeOf(err), err)
 	return int(p.Exit)
 }
 

@@ -68,6 +68,9 @@ takes a command line with {source}, {output}, {output_stem}, {job}, {slot},
 }
 
 func renderJobs(ctx context.Context, s Streams, file string, o renderOptions) error {
+	if err := o.checkTimes(); err != nil {
+		return err
+	}
 	jobs, err := readJobs(s, file)
 	if err != nil {
 		return err
@@ -103,6 +106,20 @@ func renderJobs(ctx context.Context, s Streams, file string, o renderOptions) er
 		}
 		return &failedError{policy.ExitFailed}
 	})
+}
+
+// checkTimes refuses times that mean nothing, before any job is begun: one
+// below 0 must not pass for "never" or "at once".
+func (o renderOptions) checkTimes() error {
+	switch {
+	case o.limit < 0:
+		return lease.Errorf(lease.CodeRequestInvalid, "cannot render with --limit %v: give more than 0s, or leave it out for no limit", o.limit)
+	case o.grace <= 0:
+		return lease.Errorf(lease.CodeRequestInvalid, "cannot render with --grace %v: give more than 0s", o.grace)
+	case o.wait < 0 || o.wait > lease.MaxWait:
+		return lease.Errorf(lease.CodeRequestInvalid, "cannot render with --wait %v: give 0s (ask once) to %v", o.wait, lease.MaxWait)
+	}
+	return nil
 }
 
 func readJobs(s Streams, file string) ([]render.Job, error) {
