@@ -268,6 +268,9 @@ func TestShowTellsForHowLong(t *testing.T) {
 	finish(m, 5*time.Second, Abandon{Caller: lease.Local, Lease: ended.LeaseID})
 	finish(m, 9*time.Second, Tick{})
 	s := m.status(false).Pools[0]
+	if whole := m.status(true); whole.RetainedFor != 0 {
+		t.Errorf("nothing is remembered, for %v", whole.RetainedFor)
+	}
 	if s.LongestWait != 6*time.Second {
 		t.Errorf("the waiter has waited %v, want 6s", s.LongestWait)
 	}
@@ -300,5 +303,26 @@ func TestK15_RepeatedMarkWritesNothing(t *testing.T) {
 		if n != want {
 			t.Errorf("request %d with mark 3 writes %d records of its session, want %d", i+1, n, want)
 		}
+	}
+}
+
+// Of several leases on a slot, a clear means the one that is named.
+func TestClearOfTheSecondLeaseOnASlot(t *testing.T) {
+	m := started(t, Config{})
+	spec := manySlots(1, lease.Settings{Handover: lease.Handover{Proofs: lease.ProofBoot}})
+	spec[0].Slots[0].Capacity = 2
+	finish(m, 1, Apply{Source: lease.SourceFile, Pools: spec})
+	var leases []lease.LeaseID
+	for i := range 2 {
+		a := request(i, lease.Claim{Pool: "g"}, 0)
+		finish(m, 1, a)
+		finish(m, 1, Abandon{Caller: lease.Local, Lease: a.LeaseID})
+		leases = append(leases, a.LeaseID)
+	}
+	finish(m, 2, Clear{Pool: "g", Slot: spec[0].Slots[0].ID, Lease: leases[1].Ref()})
+	finish(m, 5*time.Second, Tick{})
+	s := m.status(true)
+	if s.Quarantined != 1 || s.Retained != 1 || s.RetainedFor != 5*time.Second-2 {
+		t.Errorf("%d quarantined, %d remembered for %v; want one each, since the clear", s.Quarantined, s.Retained, s.RetainedFor)
 	}
 }
