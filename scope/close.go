@@ -28,8 +28,8 @@ func (s *Scope) stop(cause error) {
 // the scope owns is released. It may be called any number of times, from any goroutine; all get
 // the same result: nil, the one error, or a *Failures.
 //
-// When ctx ends first, it returns a *StillRunning that names the children that have not ended;
-// the scope goes on closing, and another Close waits again. Called with the context of one of
+// When ctx ends first, it returns a *StillRunning that names the children that have not ended,
+// with the failures so far; the scope goes on closing, and another Close waits again. Called with the context of one of
 // the scope's own children it begins the closing, and returns ErrInside instead of waiting for
 // itself.
 func (s *Scope) Close(ctx context.Context, cause error) error {
@@ -106,7 +106,8 @@ func (s *Scope) finish() {
 }
 
 // Wait waits until no child runs, and ends nothing. It returns as Close does when ctx ends
-// first, or when it is called from inside.
+// first, or when it is called with the context of one of the children. The body of Run has that
+// too: to wait for a first batch it takes a context from outside.
 func (s *Scope) Wait(ctx context.Context) error {
 	if s.inside(ctx) {
 		return ErrInside
@@ -135,6 +136,10 @@ func (s *Scope) await(ctx context.Context, done <-chan struct{}) error {
 	case <-done:
 		return nil
 	default:
-		return &StillRunning{Scope: s.cfg.Name, Children: s.Running(), Cause: context.Cause(ctx)}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return &StillRunning{
+			Scope: s.cfg.Name, Children: s.runningLocked(), Cause: context.Cause(ctx), Failed: s.failures.join(),
+		}
 	}
 }

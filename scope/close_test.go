@@ -243,6 +243,22 @@ func TestS13_CloseNamesWhoStillRuns(t *testing.T) {
 	})
 }
 
+func TestS13_FailuresSoFarAreTold(t *testing.T) {
+	in(t, func(t *testing.T) {
+		s := scope.New(t.Context(), scope.Config{Supervise: true})
+		mustGo(t, s, "", stubborn(time.Minute))
+		mustGo(t, s, "failing", fails(errFirst))
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errCause)
+		defer cancel()
+		err := s.Close(ctx, nil)
+		wantIs(t, err, errFirst, errCause)
+		if got, want := err.Error(), "scope has not ended, still running: child for 1s: the caller went away; failed so far: the first failed"; got != want {
+			t.Errorf("prints %q, want %q", got, want)
+		}
+		wantIs(t, s.Close(t.Context(), nil), errFirst)
+	})
+}
+
 func TestEndedScopeWinsOverAnEndedContext(t *testing.T) {
 	in(t, func(t *testing.T) {
 		s := scope.New(t.Context(), scope.Config{})

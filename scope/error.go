@@ -1,6 +1,7 @@
 package scope
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,9 +14,9 @@ var (
 	// ErrClosed says that a scope or its workers take no more work, and is the cause of their
 	// contexts once they have ended.
 	ErrClosed = errors.New("the scope is closed")
-	// ErrInside says that a child tried to wait for its own scope, which would wait for the
-	// child.
-	ErrInside = errors.New("a child cannot wait for its own scope")
+	// ErrInside says that a wait for a scope was given the context of its own children, and so
+	// would wait for its caller.
+	ErrInside = errors.New("called with the context of the scope's own children, whom it waits for")
 	// ErrEmpty says that there was nothing to choose from.
 	ErrEmpty = errors.New("there is nothing to run")
 	// ErrLost is the cause of the context of a racer that did not win.
@@ -68,13 +69,14 @@ type StillRunning struct {
 	Scope    string
 	Children []Child // the newest first
 	Cause    error   // why the wait ended
+	Failed   error   // of the children that have ended, so far; nil if none has failed
 }
 
 // Error names the children and how long they have run.
 func (e *StillRunning) Error() string {
 	names := make([]string, len(e.Children))
 	for i, c := range e.Children {
-		names[i] = c.Name
+		names[i] = cmp.Or(c.Name, "child")
 		if c.Age > 0 {
 			names[i] += " for " + c.Age.Round(time.Millisecond).String()
 		}
@@ -86,11 +88,20 @@ func (e *StillRunning) Error() string {
 	if len(names) == 0 {
 		return fmt.Sprintf("%s has not ended, it releases what it owns: %v", name, e.Cause)
 	}
-	return fmt.Sprintf("%s has not ended, still running: %s: %v", name, strings.Join(names, ", "), e.Cause)
+	text := fmt.Sprintf("%s has not ended, still running: %s: %v", name, strings.Join(names, ", "), e.Cause)
+	if e.Failed != nil {
+		text += fmt.Sprintf("; failed so far: %v", e.Failed)
+	}
+	return text
 }
 
-// Unwrap returns the cause.
-func (e *StillRunning) Unwrap() error { return e.Cause }
+// Unwrap returns the cause, and the failures if there are any.
+func (e *StillRunning) Unwrap() []error {
+	if e.Failed == nil {
+		return []error{e.Cause}
+	}
+	return []error{e.Cause, e.Failed}
+}
 
 // ChildPanic is the value with which a child's panic goes on in the caller of Run.
 type ChildPanic struct {
@@ -115,11 +126,9 @@ func (s *Scope) refusal(name string, cause error) error {
 }
 
 func (s *Scope) label(child string) string {
-	switch {
-	case s.cfg.Name == "":
+	child = cmp.Or(child, "child")
+	if s.cfg.Name == "" {
 		return child
-	case child == "":
-		return s.cfg.Name
 	}
 	return s.cfg.Name + ": " + child
 }

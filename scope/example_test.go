@@ -29,6 +29,53 @@ func ExampleRun() {
 	// dashboard: no route to notices
 }
 
+// Results of different types, and a background job that ends with the body.
+func ExampleRun_results() {
+	err := scope.Run(context.Background(), scope.Config{}, func(ctx context.Context, s *scope.Scope) error {
+		if err := s.Go(ctx, "heartbeat", func(ctx context.Context) error {
+			<-ctx.Done() // beats until then
+			return ctx.Err()
+		}); err != nil {
+			return err
+		}
+		name := scope.Async(ctx, s, "name", func(context.Context) (string, error) { return "harbour", nil })
+		size := scope.Async(ctx, s, "size", func(context.Context) (int, error) { return 512, nil })
+		n, err := name.Await(ctx)
+		if err != nil {
+			return err
+		}
+		pixels, err := size.Await(ctx)
+		fmt.Println(n, pixels)
+		s.Cancel(nil) // the heartbeat is not needed any more, and its end is no failure
+		return err
+	})
+	fmt.Println(err)
+	// Output:
+	// harbour 512
+	// <nil>
+}
+
+// One batch after the other: the body waits with a context from outside its scope.
+func ExampleScope_Wait() {
+	ctx := context.Background()
+	err := scope.Run(ctx, scope.Config{}, func(inner context.Context, s *scope.Scope) error {
+		for _, batch := range []string{"first", "second"} {
+			if err := s.Go(inner, batch, func(context.Context) error { fmt.Println(batch, "batch"); return nil }); err != nil {
+				return err
+			}
+			if err := s.Wait(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// first batch
+	// second batch
+	// <nil>
+}
+
 // A child that calls runtime.Goexit, as t.FailNow does, has not succeeded.
 func ExampleRun_goexit() {
 	err := scope.Run(context.Background(), scope.Config{}, func(ctx context.Context, s *scope.Scope) error {

@@ -12,8 +12,9 @@ type owned interface {
 	Close(ctx context.Context, o guard.Outcome) error
 }
 
-// Own acquires a resource for all children of the scope: it is released when the last of them
-// has ended, however that came, and before Run or Close return. Several are released in the
+// Own acquires a resource for all children of the scope: it is released when the scope ends,
+// after the last child, however that came, and before Run or Close return. In a scope made by
+// New that is at Close, also when no child runs long before. Several are released in the
 // opposite order, each with its own time limit, also when another fails; their errors are in
 // the scope's result. Own fails as guard.Open does, or with ErrClosed. The lease may be closed
 // or transferred earlier; then nothing is left to do.

@@ -1,6 +1,7 @@
 package scope
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -11,6 +12,8 @@ import (
 
 // Race runs functions of which one result is wanted. The zero value takes the first success.
 type Race[T any] struct {
+	// Name is the racers' name in errors, with their number. Empty means "racer".
+	Name string
 	// Accept says whether a result wins; nil accepts each without an error. One that always
 	// says yes makes it a race to be first to end.
 	Accept func(v T, err error) bool
@@ -24,8 +27,9 @@ type Race[T any] struct {
 	Stagger time.Duration
 	// Limit is how many run at the same time; 0 is no limit.
 	Limit int
-	// Leave gets the losers that have not ended when the race is decided: it waits for them.
-	// nil lets Run wait.
+	// Leave gets the losers that have not ended when the race is decided: it waits for them,
+	// and their errors are no failures of it. Its end cancels racers, and a closed one starts
+	// none. nil lets Run wait.
 	Leave *Scope
 }
 
@@ -120,7 +124,7 @@ func (m *match[T]) start(ctx context.Context, where *Scope, i int) {
 	m.cancels[i] = cancel
 	var v T
 	err := where.launch(ctx, &child{job: job{
-		name:  fmt.Sprintf("racer %d", i+1),
+		name:  fmt.Sprintf("%s %d", cmp.Or(m.Name, "racer"), i+1),
 		alone: true,
 		run: func(ctx context.Context) (err error) {
 			defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()

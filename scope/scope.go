@@ -69,10 +69,12 @@ const (
 // a child, all others are cancelled; so they are when the body panics or calls runtime.Goexit,
 // which goes on after the join.
 //
-// It returns the first error, or a *Failures with all where there are several. That a child or
-// the body returned the error or the cause of its cancelled context is no failure; where it
-// was ctx that ended and nothing else failed, Run returns context.Cause(ctx). After Run its
-// context is done with the cause [ErrClosed].
+// It returns the first error, or a *Failures with all where there are several. A child that
+// returns the error or the cause of its cancelled context has not failed, and a body that does
+// so adds nothing to the failure that cancelled it. Where it was ctx that ended, and a child or
+// the body gave up for that, Run returns context.Cause(ctx). Where the body itself called
+// Cancel, Run returns what the body returns. After Run its context is done with the cause
+// [ErrClosed].
 func Run(ctx context.Context, cfg Config, body func(ctx context.Context, s *Scope) error) error {
 	s := start(ctx, cfg, true)
 	err := s.runBody(body)

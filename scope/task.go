@@ -1,7 +1,9 @@
 package scope
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"sync"
@@ -43,13 +45,15 @@ type watcher struct {
 // Async starts f in where and returns its task. ctx bounds only the wait for a place. Where f
 // could not be started, the task has ended with that error. The task's error, panic or Goexit
 // is a failure of the scope like any other child's; in a scope that supervises, and in
-// Workers, it is nothing but the task's result.
+// Workers, it is nothing but the task's result. A task that was cancelled by its own Cancel and
+// returns that has not failed.
 func Async[T any](ctx context.Context, where Starter, name string, f func(ctx context.Context) (T, error)) *Task[T] {
 	t := &Task[T]{name: name, done: make(chan struct{})}
 	var v T
 	alone := where.supervises()
 	stop, cancel := context.WithCancelCause(context.Background())
 	t.cancel = cancel
+	var given error // up by the task because it was cancelled itself: no failure of the scope
 	err := where.start(ctx, job{
 		name: name, alone: alone, contained: alone,
 		run: func(ctx context.Context) (err error) {
@@ -57,9 +61,12 @@ func Async[T any](ctx context.Context, where Starter, name string, f func(ctx co
 			defer cancel(nil)
 			defer context.AfterFunc(stop, func() { cancel(context.Cause(stop)) })()
 			v, err = f(own)
+			if stop.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(stop))) {
+				given, err = err, nil
+			}
 			return err
 		},
-		settled: func(err error) { t.settle(v, err) },
+		settled: func(err error) { t.settle(v, cmp.Or(err, given)) },
 	})
 	if err != nil {
 		t.settle(v, err)

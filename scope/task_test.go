@@ -121,6 +121,37 @@ func TestCancelOfATaskLeavesItsSiblings(t *testing.T) {
 	})
 }
 
+// A task that is not needed any more costs its siblings nothing.
+func TestCancelledTaskIsNoFailureOfItsScope(t *testing.T) {
+	for _, gives := range []func(ctx context.Context) error{context.Context.Err, context.Cause} {
+		in(t, func(t *testing.T) {
+			err := run(t, func(ctx context.Context, s *scope.Scope) error {
+				task := scope.Async(ctx, s, "not needed", func(ctx context.Context) (int, error) {
+					<-ctx.Done()
+					return 0, gives(ctx)
+				})
+				task.Cancel(errCause)
+				if _, err := task.Await(ctx); err == nil || !errors.Is(err, context.Canceled) && err != errCause {
+					t.Errorf("its own error is %v", err)
+				}
+				return ctx.Err()
+			})
+			wantNo(t, err)
+		})
+	}
+	in(t, func(t *testing.T) {
+		err := run(t, func(ctx context.Context, s *scope.Scope) error {
+			task := scope.Async(ctx, s, "failing", func(ctx context.Context) (int, error) {
+				<-ctx.Done()
+				return 0, errFirst // not for the cancel
+			})
+			task.Cancel(errCause)
+			return nil
+		})
+		wantIs(t, err, errFirst)
+	})
+}
+
 func TestTaskOfAClosedScope(t *testing.T) {
 	in(t, func(t *testing.T) {
 		s := scope.New(t.Context(), scope.Config{})

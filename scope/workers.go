@@ -1,6 +1,7 @@
 package scope
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -59,9 +60,9 @@ type desk struct {
 func NewWorkers(ctx context.Context, cfg WorkerConfig) (*Workers, error) {
 	switch {
 	case cfg.Count < 1:
-		return nil, fmt.Errorf("scope: start workers %s: Count is %d; it must be at least 1", cfg.Name, cfg.Count)
+		return nil, fmt.Errorf("scope: start %s: Count is %d; it must be at least 1", cmp.Or(cfg.Name, "workers"), cfg.Count)
 	case cfg.Queue < 0:
-		return nil, fmt.Errorf("scope: start workers %s: Queue is %d; it must not be negative", cfg.Name, cfg.Queue)
+		return nil, fmt.Errorf("scope: start %s: Queue is %d; it must not be negative", cmp.Or(cfg.Name, "workers"), cfg.Queue)
 	}
 	w := &Workers{
 		cfg: cfg,

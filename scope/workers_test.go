@@ -175,7 +175,7 @@ func TestS19_SenselessWorkersAreRefused(t *testing.T) {
 		}
 	}
 	_, err := scope.NewWorkers(t.Context(), scope.WorkerConfig{Name: "hands"})
-	if got := err.Error(); got != "scope: start workers hands: Count is 0; it must be at least 1" {
+	if got := err.Error(); got != "scope: start hands: Count is 0; it must be at least 1" {
 		t.Errorf("prints %q", got)
 	}
 }
