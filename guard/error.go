@@ -22,8 +22,9 @@ var (
 )
 
 // Error reports a release that failed, together with what failed before it. Every error of
-// this package in which a release or reclaim failed is or holds an *Error, so Body == nil in
-// it means that the work, and its Commit, did succeed.
+// this package in which a release or reclaim failed is or holds an *Error. In one of Use or
+// Execute, Body == nil means that the work, and its Commit, did succeed. Close knows only the
+// Commit: how the work ended is what its caller told it.
 type Error struct {
 	Name    string // the resource's
 	Body    error  // of the acquire, the body or its Commit; nil when all went well

@@ -14,11 +14,14 @@ import (
 //     *Error the work is done and only the release failed. A value wins over a cancellation
 //     that came after it.
 //   - When ctx had ended before Acquire, nothing is acquired; when it ended during Acquire, the
-//     thing is released and the body does not run. The error is then context.Cause(ctx).
+//     thing is released and the body does not run. In these two cases the error is
+//     context.Cause(ctx); of work that was cancelled it is what the body returned.
 //   - The error of Acquire is returned as it is, and nothing is released.
 //   - A panic of Acquire, body or Commit goes on, and so does a Goexit, after the release;
 //     an error of that release then reaches only Resource.Observe.
-//   - A body may Close its lease or Transfer it away; Use then releases nothing more.
+//   - A body may Transfer its lease away, or Close it and so say itself how the work ended: Use
+//     then commits and releases nothing more. A deferred Close with an empty Outcome, which is
+//     right after Open, is wrong in a body: it means abandoned, and nothing is committed.
 //
 // A Resource that lacks Acquire or Release, or has a negative limit, and a nil body are refused
 // before anything is acquired.

@@ -1,8 +1,8 @@
 package guardtest
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"runtime/debug"
 	"sync"
 	"testing"
@@ -17,7 +17,7 @@ import (
 // a release whose context has ended or has no limit. Of values that are equal, any is as good
 // as another.
 func Watch[T comparable](t testing.TB, res guard.Resource[T]) guard.Resource[T] {
-	w := &watch[T]{t: t, held: map[T][]acquired{}}
+	w := &watch[T]{t: t, name: cmp.Or(res.Name, "resource"), held: map[T][]acquired{}}
 	watched := res
 	watched.Acquire = func(ctx context.Context) (T, error) {
 		v, err := res.Acquire(ctx)
@@ -36,6 +36,7 @@ func Watch[T comparable](t testing.TB, res guard.Resource[T]) guard.Resource[T] 
 
 type watch[T comparable] struct {
 	t    testing.TB
+	name string
 	mu   sync.Mutex // guards the fields below
 	held map[T][]acquired
 }
@@ -54,13 +55,13 @@ func (w *watch[T]) acquired(v T) {
 func (w *watch[T]) released(ctx context.Context, v T) {
 	w.t.Helper()
 	if _, limited := ctx.Deadline(); ctx.Err() != nil || !limited {
-		w.t.Errorf("%v is released on a context that has ended (%v) or has no limit", v, ctx.Err())
+		w.t.Errorf("%s %v is released on a context that has ended (%v) or has no limit", w.name, v, ctx.Err())
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all := w.held[v]
 	if len(all) == 0 {
-		w.t.Errorf("%v is released and is not held", v)
+		w.t.Errorf("%s %v is released and is not held", w.name, v)
 		return
 	}
 	if w.held[v] = all[1:]; len(all) == 1 {
@@ -73,7 +74,7 @@ func (w *watch[T]) check() {
 	defer w.mu.Unlock()
 	for v, all := range w.held {
 		for _, a := range all {
-			w.t.Errorf("%s was not given back, %v after its acquire at\n%s", fmt.Sprint(v), time.Since(a.at).Round(time.Millisecond), a.stack)
+			w.t.Errorf("%s %v was not given back, %v after its acquire at\n%s", w.name, v, time.Since(a.at).Round(time.Millisecond), a.stack)
 		}
 	}
 }
