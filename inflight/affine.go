@@ -7,8 +7,9 @@ import (
 )
 
 // Affine is a value that may be touched on one Executor only. It begins with Bind and is ended
-// by Destroy. Its methods may be called from any goroutine; to those of a Loop they apply at
-// once, without a post.
+// by Destroy. Its methods may be called from any goroutine. Called by a function that runs on
+// the value's Loop they act directly, since a post would wait for its caller; a function on
+// another kind of Executor must not call them.
 type Affine[T any] struct {
 	on      Executor
 	name    string

@@ -178,7 +178,7 @@ func (h Op[T]) Take(ctx context.Context) (v T, b *Buffer, err error) {
 // what has become due.
 func (h Op[T]) with(f func(o *operation[T]) error) error {
 	if h.op == nil {
-		return fmt.Errorf("inflight: %w", ErrMoved)
+		return fmt.Errorf("inflight: no operation was started: %w", ErrMoved)
 	}
 	h.op.mu.Lock()
 	err := h.usableLocked()

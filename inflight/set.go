@@ -72,7 +72,8 @@ func (s *Set) Open() []Open {
 
 // Drain ends the operations. It takes no new ones, asks every one to cancel with the cause (nil
 // means ErrClosed), waits until all have settled, and disposes of results that nobody took or
-// waits in Take for; those are told to Observe.
+// waits in Take for: the value goes to Dispose, the buffer is released whoever still holds its
+// handle, and Observe is told.
 //
 // When ctx ends before that, Drain returns an *OpenError that names what is open, which stays
 // owned and locked; a later Drain waits on. It may be called any number of times and by several
@@ -103,7 +104,8 @@ func (s *Set) Drain(ctx context.Context, cause error) error {
 }
 
 // Destroy ends the thing that the Set stands for. Before the Set is drained it returns an
-// *OpenError and does not call f. After that the first call calls f, once, and every other
+// *OpenError and does not call f. Drained means that Drain was called and nothing is open any
+// more, also where that Drain gave up waiting. After that the first call calls f, once, and every other
 // waits for it and returns the same result. f must not call Destroy, which would wait for itself.
 func (s *Set) Destroy(f func() error) error {
 	if f == nil {

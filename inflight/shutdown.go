@@ -39,7 +39,7 @@ type Stage struct {
 type StageError struct {
 	Stage string
 	Err   error
-	// Done is closed when Stop has returned; nil when it was not called. Whoever ends what a
+	// Done is closed when Stop has returned, or was never called. Whoever ends what a
 	// stuck stage uses waits for it first.
 	Done <-chan struct{}
 }
@@ -72,7 +72,9 @@ func Shutdown(ctx context.Context, stages ...Stage) error {
 func (s Stage) stop(ctx context.Context) error {
 	l, err := s.open(ctx)
 	if err != nil {
-		return &StageError{Stage: s.Name, Err: err}
+		never := make(chan struct{})
+		close(never)
+		return &StageError{Stage: s.Name, Err: err, Done: never}
 	}
 	err = l.Close(ctx, guard.Outcome{})
 	if e, ok := errors.AsType[*guard.Error](err); ok {

@@ -89,7 +89,7 @@ func TestF24_NonsenseStagesDoNotStopTheRest(t *testing.T) {
 			}},
 		)
 		wantText(t, err, "stage a: inflight: Stop is nil", "stage b: inflight: Budget -1ns", "stage c: ", "Grace -1ns")
-		if stages := parts(t, err); len(stages) != 3 || stages[0].Done != nil || ran != 1 {
+		if stages := parts(t, err); len(stages) != 3 || isOpen(stages[0].Done) || ran != 1 {
 			t.Errorf("errors %v, ran %d", err, ran)
 		}
 		wantNo(t, inflight.Shutdown(t.Context()))

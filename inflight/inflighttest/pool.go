@@ -33,7 +33,8 @@ type block struct {
 	last string // the operation that had it last
 }
 
-// NewPool makes a pool of buffers of size bytes for the test.
+// NewPool makes a pool of buffers of size bytes for the test. Call it before Watch: then the
+// set is drained before the pool counts its buffers.
 func NewPool(t testing.TB, size int) *Pool {
 	p := &Pool{t: t, size: size}
 	t.Cleanup(p.check)
