@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/berth-dev/berth/guard"
@@ -36,10 +37,11 @@ func now() time.Duration { return time.Since(epoch) }
 // A child is one goroutine that the scope waits for, or one acquire of [Own].
 type child struct {
 	job
-	scope        *Scope
-	since        time.Duration // by now
-	desk         *desk         // of a worker
-	older, newer *child
+	over  atomic.Bool
+	scope *Scope
+	since time.Duration // by now
+	desk  *desk         // of a worker
+	older *child
 }
 
 // Go starts f as a child. With a limit it waits for a place until ctx ends; ctx has no other
@@ -100,12 +102,28 @@ func (s *Scope) admit(c *child) error {
 	return nil
 }
 
+// linkLocked lists the child. Children that have ended stay in the list until they are many, so
+// that a child takes no lock to end.
 func (s *Scope) linkLocked(c *child) {
-	s.running++
-	if c.older = s.newest; c.older != nil {
-		c.older.newer = c
+	running := s.running.Add(1)
+	c.older, s.newest = s.newest, c
+	if s.listed++; s.listed > 2*int(running)+keepEnded {
+		s.dropEndedLocked()
 	}
-	s.newest = c
+}
+
+const keepEnded = 32
+
+func (s *Scope) dropEndedLocked() {
+	s.listed = 0
+	to := &s.newest
+	for c := s.newest; c != nil; c = c.older {
+		if !c.over.Load() {
+			*to, to = c, &c.older
+			s.listed++
+		}
+	}
+	*to = nil
 }
 
 // main is the child's goroutine.
@@ -169,27 +187,19 @@ func (c *child) end(err error) {
 // leave takes the child out; the last one of a scope that is to end ends it.
 func (c *child) leave() {
 	s := c.scope
+	c.over.Store(true)
+	if s.running.Add(-1) > 0 {
+		return
+	}
 	s.mu.Lock()
-	s.unlinkLocked(c)
+	if s.idle != nil && s.running.Load() == 0 {
+		close(s.idle)
+		s.idle = nil
+	}
 	last := s.lastLocked()
 	s.mu.Unlock()
 	if last {
 		s.finish()
-	}
-}
-
-func (s *Scope) unlinkLocked(c *child) {
-	if c.newer != nil {
-		c.newer.older = c.older
-	} else {
-		s.newest = c.older
-	}
-	if c.older != nil {
-		c.older.newer = c.newer
-	}
-	if s.running--; s.running == 0 && s.idle != nil {
-		close(s.idle)
-		s.idle = nil
 	}
 }
 

@@ -77,7 +77,7 @@ func (s *Scope) join() {
 
 // lastLocked reports, once, that the scope is to end and nothing runs any more.
 func (s *Scope) lastLocked() bool {
-	if s.running > 0 || s.state == open || s.state == over {
+	if s.running.Load() > 0 || s.state == open || s.state == over {
 		return false
 	}
 	s.state = over
@@ -113,7 +113,7 @@ func (s *Scope) Wait(ctx context.Context) error {
 		return ErrInside
 	}
 	s.mu.Lock()
-	if s.running == 0 {
+	if s.running.Load() == 0 {
 		s.mu.Unlock()
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/berth-dev/berth/guard"
@@ -40,11 +41,13 @@ type Scope struct {
 	places chan struct{} // one for each child that may run; nil without a limit
 	ended  chan struct{} // closed when all is over and result is set
 
+	running atomic.Int64 // rises under mu only; a child that ends takes mu if it was the last
+
 	mu        sync.Mutex // guards the fields below
 	state     state
-	stopped   error // why children are cancelled by the scope itself
-	running   int
-	newest    *child // the children that run, linked
+	stopped   error  // why children are cancelled by the scope itself
+	newest    *child // the children, linked, with some that have ended
+	listed    int    // how many that are
 	idle      chan struct{}
 	own       context.Context // made when it is first asked for
 	cancelOwn context.CancelCauseFunc
@@ -167,8 +170,11 @@ func (s *Scope) Running() []Child {
 }
 
 func (s *Scope) runningLocked() []Child {
-	all := make([]Child, 0, s.running)
+	var all []Child
 	for c := s.newest; c != nil; c = c.older {
+		if c.over.Load() {
+			continue
+		}
 		if d, ok := c.describe(); ok {
 			all = append(all, d)
 		}
