@@ -28,6 +28,7 @@ const (
 	streamDisk
 	streamJitter
 	streamFinal
+	streamNotice
 )
 
 // A dice draws from one stream.

@@ -98,8 +98,30 @@ func (s *server) gone(id uint64) {
 	if !o.c.leaves {
 		return
 	}
-	s.inbox = append(s.inbox, arrived{how: "leave", of: o.c.about, cmd: machine.Leave{Caller: o.c.about.caller, ID: o.c.about.id, Call: id}})
+	leave := arrived{how: "leave", of: o.c.about, cmd: machine.Leave{Caller: o.c.about.caller, ID: o.c.about.id, Call: id}}
+	s.inbox = append(s.inbox, leave)
+	s.noticeAgain(id, leave)
 	s.turn()
+}
+
+// noticeAgain has a connection's end noticed a second time, as by a timeout
+// after a reset: whoever listens by another call still does.
+func (s *server) noticeAgain(id uint64, leave arrived) {
+	d := newDice(s.w.cfg.Seed, streamNotice, id)
+	if !d.in(0.25) {
+		return
+	}
+	late := d.between(0, 20*time.Second)
+	if d.in(0.4) {
+		late = d.between(time.Minute, 3*time.Minute) // when the waiter has long ended as absent
+	}
+	life := s.life
+	s.w.after(late, func() {
+		if s.life == life {
+			s.inbox = append(s.inbox, leave)
+			s.turn()
+		}
+	})
 }
 
 func (s *server) forget(id uint64) {
