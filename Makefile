@@ -44,7 +44,7 @@ crash: ## kill -9 a broker under load, 50 times
 	BERTH_CRASH_ROUNDS=50 $(GO) test -count=1 -run 'TestKill' -v ./broker
 
 bench: ## the benchmarks beside the code
-	$(GO) test -run '^$$' -bench . -benchmem ./lease/machine ./store/pebble ./broker ./guard
+	$(GO) test -run '^$$' -bench . -benchmem ./lease/machine ./store/pebble ./broker ./guard ./scope ./inflight
 
 build: ## for every system we ship to
 	GOOS=linux $(GO) build ./...

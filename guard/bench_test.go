@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/berth-dev/berth/guard"
@@ -30,6 +31,49 @@ func BenchmarkUse(b *testing.B) {
 // BenchmarkUseWaiting has a release that waits on its context, which then has to be made.
 func BenchmarkUseWaiting(b *testing.B) {
 	benchmarkUse(b, func(ctx context.Context) { ctx.Done() })
+}
+
+// byHand is what a careful programmer writes without the guard: detached, limited, waited for.
+func byHand(ctx context.Context, acquire func(context.Context) (int, error), release func(context.Context, int) error, body func(context.Context, int) (int, error)) (v int, err error) {
+	held, err := acquire(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), guard.DefaultTimeout)
+		defer cancel()
+		err = errors.Join(err, release(ctx, held))
+	}()
+	return body(ctx, held)
+}
+
+func BenchmarkByHand(b *testing.B) {
+	acquire := func(context.Context) (int, error) { return 1, nil }
+	release := func(context.Context, int) error { return nil }
+	body := func(_ context.Context, v int) (int, error) { return v, nil }
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := byHand(ctx, acquire, release, body); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkByHandWaiting has a release that waits on its context.
+func BenchmarkByHandWaiting(b *testing.B) {
+	acquire := func(context.Context) (int, error) { return 1, nil }
+	release := func(ctx context.Context, _ int) error { ctx.Done(); return nil }
+	body := func(_ context.Context, v int) (int, error) { return v, nil }
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := byHand(ctx, acquire, release, body); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 func BenchmarkOpenClose(b *testing.B) {
