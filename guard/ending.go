@@ -16,6 +16,7 @@ type ending struct {
 	grace   time.Duration
 	observe func(Event)
 
+	own     detached      // the context of the call
 	done    chan struct{} // closed when the call has returned
 	overdue chan struct{} // closed when the hard limit passed before that; nil without one
 
@@ -25,15 +26,13 @@ type ending struct {
 	release Outcome    // of the call, or the hard limit's
 }
 
-func newEnding[T any](r *Resource[T]) *ending {
-	e := &ending{
-		name: r.name(), timeout: r.timeout(), grace: r.Grace, observe: r.Observe,
-		done: make(chan struct{}),
-	}
+// prepare fills in a zero ending for the resource.
+func (r *Resource[T]) prepare(e *ending) {
+	e.name, e.timeout, e.grace, e.observe = r.name(), r.timeout(), r.Grace, r.Observe
+	e.done = make(chan struct{})
 	if e.grace > 0 {
 		e.overdue = make(chan struct{})
 	}
-	return e
 }
 
 // run makes the call and waits for it, at most until its hard limit where there is one; wait
@@ -49,7 +48,8 @@ func (e *ending) run(ctx context.Context, about Event, call func(context.Context
 }
 
 func (e *ending) call(ctx context.Context, start time.Time, about Event, call func(context.Context) error) {
-	own := &detached{parent: ctx, deadline: start.Add(e.timeout)}
+	own := &e.own
+	own.parent, own.deadline = ctx, start.Add(e.timeout)
 	attempt(own, true, func() error { return call(own) }, func(o Outcome) {
 		own.end()
 		defer close(e.done)

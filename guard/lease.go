@@ -30,8 +30,17 @@ const (
 	moved         // another handle has it
 )
 
+// withEnding is a new lease and its ending in one piece of memory.
+type withEnding[T any] struct {
+	lease Lease[T]
+	end   ending
+}
+
 func newLease[T any](res Resource[T], v T, opened time.Time) *Lease[T] {
-	return &Lease[T]{res: res, end: newEnding(&res), value: v, opened: opened}
+	w := &withEnding[T]{lease: Lease[T]{res: res, value: v, opened: opened}}
+	res.prepare(&w.end)
+	w.lease.end = &w.end
+	return &w.lease
 }
 
 // Value returns the thing while it is held. From the moment a Close began or the lease was

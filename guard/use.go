@@ -83,13 +83,13 @@ func acquire[T any](ctx context.Context, res Resource[T], contain bool) (l *Leas
 		return nil, ended(ctx, cause), Outcome{}
 	}
 	var v T
-	start := time.Now()
+	start := res.observed()
 	attempt(ctx, contain, func() (err error) {
 		v, err = res.Acquire(ctx)
 		return err
 	}, func(o Outcome) {
 		if work = o; o.Err != nil {
-			undo = reclaim(ctx, res, o, time.Since(start))
+			undo = reclaim(ctx, res, o, res.observed().Sub(start))
 		}
 	})
 	if work.Err != nil {
@@ -101,7 +101,7 @@ func acquire[T any](ctx context.Context, res Resource[T], contain bool) (l *Leas
 // own makes the lease for what Acquire returned. From here on the guard answers for it: when
 // ctx has ended meanwhile, or the observer panics, it is released at once.
 func own[T any](ctx context.Context, res Resource[T], v T, start time.Time, contain bool) (l *Lease[T], work, undo Outcome) {
-	opened := time.Now()
+	opened := res.observed()
 	l = newLease(res, v, opened)
 	attempt(ctx, contain, func() error {
 		res.acquired(Outcome{Kind: Completed}, opened.Sub(start))
@@ -121,12 +121,21 @@ func reclaim[T any](ctx context.Context, res Resource[T], work Outcome, took tim
 	if res.Reclaim == nil || !errors.Is(work.Err, ErrUncertain) {
 		return Outcome{}
 	}
-	e := newEnding(&res)
+	e := new(ending)
+	res.prepare(e)
 	e.run(ctx, Event{Step: StepReclaim, Outcome: work}, func(ctx context.Context) error {
 		return res.Reclaim(ctx, work.Err)
 	})
 	_, undo = e.wait()
 	return undo
+}
+
+// observed is the time, where somebody hears of it.
+func (r *Resource[T]) observed() (now time.Time) {
+	if r.Observe != nil {
+		now = time.Now()
+	}
+	return now
 }
 
 func (r *Resource[T]) acquired(o Outcome, took time.Duration) {
