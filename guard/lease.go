@@ -116,8 +116,10 @@ func (l *Lease[T]) release(ctx context.Context, o Outcome) {
 	if l.res.Observe != nil {
 		about.Held = time.Since(l.opened)
 	}
-	l.end.run(ctx, about, func(ctx context.Context) error { return l.res.Release(ctx, l.value, o) })
+	l.end.run(ctx, about, l)
 }
+
+func (l *Lease[T]) back(ctx context.Context, o Outcome) error { return l.res.Release(ctx, l.value, o) }
 
 // Transfer moves the ownership to a new handle, for an owner that outlives this one: a body of
 // Use that returns the new handle has taken the thing out of Use, which then neither commits
@@ -139,7 +141,7 @@ func (l *Lease[T]) Transfer() (*Lease[T], error) {
 
 // Done is closed when Release has returned, also when that was after its hard limit, when
 // Close had long given up. It is how to wait for a release that went on.
-func (l *Lease[T]) Done() <-chan struct{} { return l.end.done }
+func (l *Lease[T]) Done() <-chan struct{} { return l.end.returned() }
 
 func (l *Lease[T]) refuse(what string) error {
 	return fmt.Errorf("guard: %s %s: %w", what, l.end.name, ErrReleased)

@@ -123,12 +123,12 @@ func reclaim[T any](ctx context.Context, res Resource[T], work Outcome, took tim
 	}
 	e := new(ending)
 	res.prepare(e)
-	e.run(ctx, Event{Step: StepReclaim, Outcome: work}, func(ctx context.Context) error {
-		return res.Reclaim(ctx, work.Err)
-	})
+	e.run(ctx, Event{Step: StepReclaim, Outcome: work}, &res)
 	_, undo = e.wait()
 	return undo
 }
+
+func (r *Resource[T]) back(ctx context.Context, o Outcome) error { return r.Reclaim(ctx, o.Err) }
 
 // observed is the time, where somebody hears of it.
 func (r *Resource[T]) observed() (now time.Time) {
