@@ -405,3 +405,41 @@ func TestG19_ValueRacesClose(t *testing.T) {
 		users.Wait()
 	}
 }
+
+func TestObserverHearsForHowLongItWasHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &desk{}
+		_, err := guard.Use(t.Context(), d.resource(), func(context.Context, *lease) (string, error) {
+			time.Sleep(time.Minute)
+			return "", nil
+		})
+		wantNo(t, err)
+		if es := d.heard(guard.StepRelease); len(es) != 1 || es[0].Held != time.Minute {
+			t.Errorf("heard %+v, want one release after a minute", es)
+		}
+	})
+}
+
+// A use is one allocation, and stays it where the release only asks whether its context has
+// ended; one that waits on it pays for the timer and the channel.
+func TestWhatAUseAllocates(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		release func(ctx context.Context)
+		most    float64
+	}{
+		{"a release that ignores its context", func(context.Context) {}, 1},
+		{"a release that asks it", func(ctx context.Context) { _ = ctx.Err() }, 1},
+		{"a release that waits on it", func(ctx context.Context) { ctx.Done() }, 8},
+	} {
+		res := guard.Resource[int]{
+			Acquire: func(context.Context) (int, error) { return 1, nil },
+			Release: func(ctx context.Context, _ int, _ guard.Outcome) error { c.release(ctx); return nil },
+		}
+		body := func(_ context.Context, l *lease) (int, error) { return l.Value() }
+		got := testing.AllocsPerRun(200, func() { _, _ = guard.Use(t.Context(), res, body) })
+		if got > c.most {
+			t.Errorf("%s: %v allocations, want at most %v", c.name, got, c.most)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/berth-dev/berth/guard"
 	"github.com/berth-dev/berth/guard/guardtest"
@@ -86,4 +87,41 @@ func TestReleasedWithoutBeingHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.want(t, "8 is released on a context that has ended", "8 is released and is not held")
+}
+
+func TestOneOfTwoEqualValuesGivenBack(t *testing.T) {
+	p := &probe{}
+	res := guardtest.Watch(p, seat)
+	var leases []*guard.Lease[int]
+	for range 3 {
+		l, err := guard.Open(t.Context(), res)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leases = append(leases, l)
+	}
+	for _, l := range leases[:2] {
+		if err := l.Close(t.Context(), guard.Outcome{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.want(t, "7 was not given back")
+}
+
+func TestReleasedOnAContextThatCannotCarryIt(t *testing.T) {
+	unlimited := t.Context()
+	ended, cancel := context.WithTimeout(t.Context(), time.Hour)
+	cancel()
+	for _, ctx := range []context.Context{unlimited, ended} {
+		p := &probe{}
+		res := guardtest.Watch(p, seat)
+		v, err := res.Acquire(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := res.Release(ctx, v, guard.Outcome{}); err != nil {
+			t.Fatal(err)
+		}
+		p.want(t, "7 is released on a context that has ended")
+	}
 }
