@@ -243,6 +243,29 @@ func TestS13_CloseNamesWhoStillRuns(t *testing.T) {
 	})
 }
 
+// The list of children drops those that have ended, when they are many, and no other.
+func TestS13_NamedAmongManyThatEnded(t *testing.T) {
+	in(t, func(t *testing.T) {
+		s := scope.New(t.Context(), scope.Config{Limit: 3})
+		mustGo(t, s, "first", untilDone)
+		for i := range 200 {
+			mustGo(t, s, "quick", fails(nil))
+			if i == 100 {
+				mustGo(t, s, "middle", untilDone)
+			}
+		}
+		synctest.Wait()
+		names := map[string]int{}
+		for _, c := range s.Running() {
+			names[c.Name]++
+		}
+		if len(names) != 2 || names["first"] != 1 || names["middle"] != 1 {
+			t.Errorf("there run %v", names)
+		}
+		wantNo(t, s.Close(t.Context(), nil))
+	})
+}
+
 func TestS13_FailuresSoFarAreTold(t *testing.T) {
 	in(t, func(t *testing.T) {
 		s := scope.New(t.Context(), scope.Config{Supervise: true})
