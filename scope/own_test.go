@@ -64,6 +64,11 @@ func TestOwnedHearsHowTheScopeEnded(t *testing.T) {
 		{guard.Failed, func(context.Context, func(), *scope.Scope) error { return errBody }},
 		{guard.Cancelled, func(ctx context.Context, cancel func(), _ *scope.Scope) error { cancel(); return untilDone(ctx) }},
 		{guard.Cancelled, func(_ context.Context, _ func(), s *scope.Scope) error { s.Cancel(errCause); return nil }},
+		{guard.Cancelled, func(ctx context.Context, cancel func(), s *scope.Scope) error {
+			cancel()
+			return s.Go(ctx, "gives up", untilDone)
+		}},
+		{guard.Completed, func(_ context.Context, cancel func(), _ *scope.Scope) error { cancel(); return nil }},
 		{guard.Panicked, func(context.Context, func(), *scope.Scope) error { panic(errBody) }},
 		{guard.Panicked, func(ctx context.Context, _ func(), s *scope.Scope) error {
 			return s.Go(ctx, "broken", func(context.Context) error { panic(errBody) })

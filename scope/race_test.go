@@ -371,7 +371,7 @@ func TestAllDiscardsWhenOnePanics(t *testing.T) {
 				panic(errFirst)
 			})
 		})
-		if got, ok := p.(*scope.ChildPanic); !ok || got.Value != errFirst {
+		if got, ok := p.(*scope.ChildPanic); !ok || got.Value != errFirst || got.Child != "2" {
 			t.Errorf("panicked with %v", p)
 		}
 		b.want(t, "early")

@@ -127,7 +127,11 @@ func TestS18_CloseWithDrainRunsWhatIsQueued(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
-		wantStill(t, w.Close(ctx, nil), "job")
+		err := w.Close(ctx, nil)
+		wantStill(t, err, "job")
+		if got := err.Error(); got != "scope has not ended, still running: job: context deadline exceeded" {
+			t.Errorf("prints %q", got)
+		}
 		wantIs(t, w.Go(t.Context(), "late", fails(nil)), scope.ErrClosed)
 		wantNo(t, w.Close(t.Context(), nil))
 		if ended != 5 {
