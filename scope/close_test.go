@@ -516,6 +516,30 @@ func TestContextAskedForAfterClose(t *testing.T) {
 	})
 }
 
+func TestContextAskedForWhileClosing(t *testing.T) {
+	in(t, func(t *testing.T) {
+		s := scope.New(t.Context(), scope.Config{})
+		mustGo(t, s, "stubborn", stubborn(time.Minute))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		wantStill(t, s.Close(ctx, errCause), "stubborn")
+		if got := context.Cause(s.Context()); got != errCause {
+			t.Errorf("its cause is %v", got)
+		}
+		wantNo(t, s.Close(t.Context(), nil))
+	})
+}
+
+func TestChildMayCloseAnotherScope(t *testing.T) {
+	in(t, func(t *testing.T) {
+		other := scope.New(t.Context(), scope.Config{})
+		mustGo(t, other, "child", untilDone)
+		wantNo(t, run(t, func(ctx context.Context, s *scope.Scope) error {
+			return s.Go(ctx, "closes", func(ctx context.Context) error { return other.Close(ctx, nil) })
+		}))
+	})
+}
+
 func TestCloseWithoutACause(t *testing.T) {
 	in(t, func(t *testing.T) {
 		s := scope.New(t.Context(), scope.Config{})

@@ -215,6 +215,28 @@ func TestWinnerThatIsThereBeatsTheCallersEnd(t *testing.T) {
 	}
 }
 
+func TestWinnerBehindALoserBeatsTheCallersEnd(t *testing.T) {
+	for range 50 { // which of two ready cases a select takes is a matter of chance
+		in(t, func(t *testing.T) {
+			var b bin
+			ctx, cancel := context.WithCancelCause(t.Context())
+			slow := func(v string, _ error) bool {
+				if v == "first" {
+					time.Sleep(5 * time.Second) // meanwhile all else happens
+				}
+				return v == "won"
+			}
+			time.AfterFunc(4*time.Second, func() { cancel(errCause) })
+			v, err := scope.Race[string]{Accept: slow, Discard: b.discard}.Run(ctx,
+				deaf(time.Second, "first", nil), deaf(2*time.Second, "second", nil), deaf(3*time.Second, "won", nil))
+			if v != "won" || err != nil {
+				t.Errorf("got %q, %v", v, err)
+			}
+			b.want(t, "first", "second")
+		})
+	}
+}
+
 func TestS26_TwoEndTogether(t *testing.T) {
 	for range 50 {
 		in(t, func(t *testing.T) {
