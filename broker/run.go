@@ -30,10 +30,10 @@ func (b *Broker) Run(ctx context.Context) error {
 	return err
 }
 
-// workInTurns runs two workers, which end together. Either
-// takes the engine for a round of its step (gather, apply, answer), and the
-// one that has sealed a batch commits it itself, while the other goes on: so a
-// call's way to the disk and back needs no further goroutine.
+// workInTurns runs two workers, which end together. Either takes the engine
+// for a round of its step (gather, apply, answer), and the one that has sealed
+// a batch commits it itself, while the other goes on: so a call's way to the
+// disk and back needs no further goroutine.
 func (b *Broker) workInTurns(ctx context.Context) error {
 	timer := time.NewTimer(observeEvery)
 	defer timer.Stop()

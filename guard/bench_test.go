@@ -47,33 +47,25 @@ func byHand(ctx context.Context, acquire func(context.Context) (int, error), rel
 	return body(ctx, held)
 }
 
-func BenchmarkByHand(b *testing.B) {
+func benchmarkByHand(b *testing.B, release func(ctx context.Context)) {
 	acquire := func(context.Context) (int, error) { return 1, nil }
-	release := func(context.Context, int) error { return nil }
+	back := func(ctx context.Context, _ int) error { release(ctx); return nil }
 	body := func(_ context.Context, v int) (int, error) { return v, nil }
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := byHand(ctx, acquire, release, body); err != nil {
+		if _, err := byHand(ctx, acquire, back, body); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
+func BenchmarkByHand(b *testing.B) { benchmarkByHand(b, func(context.Context) {}) }
+
 // BenchmarkByHandWaiting has a release that waits on its context.
 func BenchmarkByHandWaiting(b *testing.B) {
-	acquire := func(context.Context) (int, error) { return 1, nil }
-	release := func(ctx context.Context, _ int) error { ctx.Done(); return nil }
-	body := func(_ context.Context, v int) (int, error) { return v, nil }
-	ctx, cancel := context.WithCancel(b.Context())
-	defer cancel()
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := byHand(ctx, acquire, release, body); err != nil {
-			b.Fatal(err)
-		}
-	}
+	benchmarkByHand(b, func(ctx context.Context) { ctx.Done() })
 }
 
 func BenchmarkOpenClose(b *testing.B) {

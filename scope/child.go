@@ -152,9 +152,8 @@ func (c *child) broke(p any) {
 		c.end(err)
 	case c.scope.block:
 		c.scope.panics(&ChildPanic{Child: c.name, PanicError: err})
-		c.settle(err)
-		c.scope.givePlace()
-		c.leave()
+		c.alone = true // the panic is told already
+		c.end(err)
 	default:
 		c.scope.stop(err)
 		panic(p)

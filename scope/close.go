@@ -1,8 +1,6 @@
 package scope
 
-import (
-	"context"
-)
+import "context"
 
 // Cancel cancels the children's context with the cause, nil meaning context.Canceled, and lets
 // the scope start nothing more. It does not wait. Only the first cancel counts, be it by
@@ -29,11 +27,16 @@ func (s *Scope) stop(cause error) {
 // the same result: nil, the one error, or a *Failures.
 //
 // When ctx ends first, it returns a *StillRunning that names the children that have not ended,
-// with the failures so far; the scope goes on closing, and another Close waits again. Called with the context of one of
-// the scope's own children it begins the closing, and returns ErrInside instead of waiting for
-// itself.
+// with the failures so far; the scope goes on closing, and another Close waits again. Called
+// with the context of one of the scope's own children it begins the closing, and returns
+// ErrInside instead of waiting for itself.
 func (s *Scope) Close(ctx context.Context, cause error) error {
 	s.beginClose(cause)
+	return s.awaitEnd(ctx)
+}
+
+// awaitEnd waits for the end of a scope that is closing and returns its result.
+func (s *Scope) awaitEnd(ctx context.Context) error {
 	if s.inside(ctx) {
 		return ErrInside
 	}

@@ -55,7 +55,7 @@ func (r Race[T]) Run(ctx context.Context, fs ...func(ctx context.Context) (T, er
 	case 1:
 		return fs[0](ctx)
 	}
-	m := &match[T]{Race: r, ctx: ctx, fs: fs, cancels: make([]context.CancelCauseFunc, len(fs)), results: make(chan finish[T], len(fs))}
+	m := &match[T]{Race: r, ctx: ctx, fs: fs, cancels: make([]context.CancelCauseFunc, len(fs)), results: make(chan arrival[T], len(fs))}
 	if r.Leave != nil {
 		return m.decide(ctx, r.Leave)
 	}
@@ -73,13 +73,13 @@ type match[T any] struct {
 	ctx     context.Context
 	fs      []func(ctx context.Context) (T, error)
 	cancels []context.CancelCauseFunc
-	results chan finish[T]
+	results chan arrival[T]
 
 	mu      sync.Mutex // guards the fields below
 	decided bool
 }
 
-type finish[T any] struct {
+type arrival[T any] struct {
 	index int
 	Result[T]
 }
@@ -131,15 +131,15 @@ func (m *match[T]) start(ctx context.Context, where *Scope, i int) {
 			v, err = m.fs[i](own)
 			return err
 		},
-		settled: func(err error) { m.arrive(finish[T]{i, Result[T]{v, err}}) },
+		settled: func(err error) { m.arrive(arrival[T]{i, Result[T]{v, err}}) },
 	}})
 	if err != nil {
-		m.arrive(finish[T]{i, Result[T]{Err: err}})
+		m.arrive(arrival[T]{i, Result[T]{Err: err}})
 	}
 }
 
 // arrive hands a result in, or discards its value where the race is over.
-func (m *match[T]) arrive(f finish[T]) {
+func (m *match[T]) arrive(f arrival[T]) {
 	m.mu.Lock()
 	late := m.decided
 	if !late {
@@ -151,14 +151,14 @@ func (m *match[T]) arrive(f finish[T]) {
 	}
 }
 
-func (m *match[T]) wins(f finish[T]) bool {
+func (m *match[T]) wins(f arrival[T]) bool {
 	if m.Accept == nil {
 		return f.Err == nil
 	}
 	return m.Accept(f.Value, f.Err)
 }
 
-func (m *match[T]) loses(f finish[T]) error {
+func (m *match[T]) loses(f arrival[T]) error {
 	m.discard(f)
 	if f.Err == nil {
 		return fmt.Errorf("result %d was not accepted", f.index+1)
@@ -167,7 +167,7 @@ func (m *match[T]) loses(f finish[T]) error {
 }
 
 // end decides the race for f.
-func (m *match[T]) end(f finish[T]) (T, error) {
+func (m *match[T]) end(f arrival[T]) (T, error) {
 	m.over(f.index, ErrLost)
 	return f.Value, f.Err
 }
@@ -205,7 +205,7 @@ func (m *match[T]) over(winner int, cause error) {
 	}
 }
 
-func (m *match[T]) discard(f finish[T]) {
+func (m *match[T]) discard(f arrival[T]) {
 	if f.Err == nil {
 		discard(m.ctx, m.Discard, m.DiscardTimeout, f.Value)
 	}

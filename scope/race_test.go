@@ -270,16 +270,21 @@ func TestNothingAccepted(t *testing.T) {
 	})
 }
 
+// startsOf returns what has a racer note when it starts.
+func (b *book) startsOf(start time.Time) func(string, racer) racer {
+	return func(name string, r racer) racer {
+		return func(ctx context.Context) (string, error) {
+			b.note("%s at %v", name, time.Since(start))
+			return r(ctx)
+		}
+	}
+}
+
 func TestS27_StaggeredStarts(t *testing.T) {
 	in(t, func(t *testing.T) {
 		var b book
 		start := time.Now()
-		at := func(name string, r racer) racer {
-			return func(ctx context.Context) (string, error) {
-				b.note("%s at %v", name, time.Since(start))
-				return r(ctx)
-			}
-		}
+		at := b.startsOf(start)
 		v, err := scope.Race[string]{Stagger: 10 * time.Second}.Run(t.Context(),
 			at("a", after(4*time.Second, "", errFirst)), // fails early: b starts at once, and the wait anew
 			at("b", after(time.Hour, "", nil)),
@@ -297,12 +302,7 @@ func TestS27_AtMostLimitAtATime(t *testing.T) {
 	in(t, func(t *testing.T) {
 		var b book
 		start := time.Now()
-		at := func(name string, r racer) racer {
-			return func(ctx context.Context) (string, error) {
-				b.note("%s at %v", name, time.Since(start))
-				return r(ctx)
-			}
-		}
+		at := b.startsOf(start)
 		_, err := scope.Race[string]{Limit: 2, Stagger: time.Second}.Run(t.Context(),
 			at("a", after(time.Minute, "", errFirst)), at("b", after(3*time.Second, "", errSecond)), at("c", after(2*time.Minute, "c", nil)))
 		wantNo(t, err)

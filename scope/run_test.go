@@ -214,8 +214,10 @@ func TestS6_ChildPanicsInRun(t *testing.T) {
 
 func TestS6_OnlyTheFirstPanicGoesOn(t *testing.T) {
 	in(t, func(t *testing.T) {
+		var b book
+		cfg := scope.Config{OnFailure: func(child string, err error) { b.note("%s: %v", child, err) }}
 		_, p, _ := apart(func() {
-			_ = run(t, func(_ context.Context, s *scope.Scope) error {
+			_ = scope.Run(t.Context(), cfg, func(_ context.Context, s *scope.Scope) error {
 				mustGo(t, s, "one", func(context.Context) error { panic(1) })
 				mustGo(t, s, "two", func(ctx context.Context) error {
 					<-ctx.Done()
@@ -227,6 +229,7 @@ func TestS6_OnlyTheFirstPanicGoesOn(t *testing.T) {
 		if got, ok := p.(*scope.ChildPanic); !ok || got.Value != 1 {
 			t.Errorf("panicked with %v", p)
 		}
+		b.want(t, "one: panic: 1", "two: panic: 2")
 	})
 }
 

@@ -221,13 +221,7 @@ func (w *Workers) Close(ctx context.Context, cause error) error {
 	} else {
 		w.scope.beginClose(cause)
 	}
-	if w.scope.inside(ctx) {
-		return ErrInside
-	}
-	if err := w.scope.await(ctx, w.scope.ended); err != nil {
-		return err
-	}
-	return w.scope.result
+	return w.scope.awaitEnd(ctx)
 }
 
 // shut closes the queue, once nobody hands anything in any more.
