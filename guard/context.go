@@ -10,8 +10,9 @@ import (
 // deadline of its own. Most releases never wait on it, so the timer and the channel behind it
 // are made when Done is first called; from then on it is the standard context within.
 type detached struct {
-	parent   context.Context // for its values only
-	deadline time.Time
+	parent  context.Context // for its values only
+	started time.Duration   // by now
+	timeout time.Duration
 
 	mu     sync.Mutex // guards the fields below
 	ended  bool       // the release has returned
@@ -19,7 +20,17 @@ type detached struct {
 	cancel context.CancelFunc
 }
 
-func (d *detached) Deadline() (time.Time, bool) { return d.deadline, true }
+// epoch is where time is counted from: that costs half of what the wall clock costs, at each
+// release.
+var epoch = time.Now()
+
+func now() time.Duration { return time.Since(epoch) }
+
+func (d *detached) Deadline() (time.Time, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.standardLocked().Deadline() // made now, so that the answer stays the same
+}
 
 func (d *detached) Done() <-chan struct{} {
 	d.mu.Lock()
@@ -30,7 +41,7 @@ func (d *detached) Done() <-chan struct{} {
 func (d *detached) Err() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.timed == nil && !d.ended && time.Now().Before(d.deadline) {
+	if d.timed == nil && !d.ended && now()-d.started < d.timeout {
 		return nil
 	}
 	return d.standardLocked().Err() // made now, so that the answer stays the same
@@ -49,10 +60,8 @@ func (d *detached) Value(key any) any {
 	return context.WithoutCancel(d.parent).Value(key)
 }
 
-// end cancels it, since the release has returned.
-func (d *detached) end() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// endLocked cancels it, since the release has returned.
+func (d *detached) endLocked() {
 	d.ended = true
 	if d.cancel != nil {
 		d.cancel()
@@ -64,11 +73,12 @@ func (d *detached) standardLocked() context.Context {
 		return d.timed
 	}
 	values := context.WithoutCancel(d.parent)
-	if d.ended {
-		d.timed, d.cancel = context.WithCancel(values)
-		d.cancel()
-	} else {
-		d.timed, d.cancel = context.WithDeadline(values, d.deadline)
+	if d.ended { // then not by its deadline, though that may have passed since
+		ended, cancel := context.WithCancel(values)
+		cancel()
+		values = ended
 	}
+	at := time.Now()
+	d.timed, d.cancel = context.WithDeadline(values, at.Add(d.timeout-(at.Sub(epoch)-d.started)))
 	return d.timed
 }

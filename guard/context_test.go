@@ -3,6 +3,7 @@ package guard_test
 import (
 	"context"
 	"errors"
+	"math"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -88,5 +89,39 @@ func TestReleaseContextHasCheapChildren(t *testing.T) {
 		if more := runtime.NumGoroutine() - before; more > 10 {
 			t.Errorf("100 children started %d goroutines", more)
 		}
+	})
+}
+
+func TestReleaseContextDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		want := time.Now().Add(budget)
+		kept := during(t, func(ctx context.Context) {
+			time.Sleep(budget / 2)
+			for range 2 {
+				if at, ok := ctx.Deadline(); !ok || !at.Equal(want) {
+					t.Errorf("the deadline is %v, %v; want %v", at, ok, want)
+				}
+			}
+		})
+		time.Sleep(budget)
+		if at, ok := kept.Deadline(); !ok || !at.Equal(want) {
+			t.Errorf("after the release the deadline is %v, %v; want %v", at, ok, want)
+		}
+	})
+}
+
+func TestLongestTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &desk{change: limits(math.MaxInt64, 0)}
+		d.release = func(ctx context.Context, _ guard.Outcome) error {
+			time.Sleep(time.Hour)
+			wantNo(t, ctx.Err())
+			if !isOpen(ctx.Done()) {
+				t.Error("the context has ended")
+			}
+			return nil
+		}
+		_, err := guard.Use(t.Context(), d.resource(), with("", nil))
+		wantNo(t, err)
 	})
 }

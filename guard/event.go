@@ -38,25 +38,33 @@ type Event struct {
 type opener struct {
 	name    string
 	observe func(Event)
-	opened  time.Time
+	opened  time.Duration // by now
 	callers []uintptr
 }
 
 // watch reports l if it is garbage collected before its release began. It never releases: the
 // goroutine of cleanups belongs to the runtime and must not wait for I/O.
 func (l *Lease[T]) watch() {
-	if l.res.Observe == nil {
+	if l.end.observe == nil {
 		return
 	}
 	const above = 3 // runtime.Callers, watch, and Open or Transfer
 	callers := make([]uintptr, 24)
 	callers = callers[:runtime.Callers(above, callers)]
-	l.leak = runtime.AddCleanup(l, opener.report, opener{l.res.name(), l.res.Observe, l.opened, callers})
+	leak := runtime.AddCleanup(l, opener.report, opener{l.end.name, l.end.observe, l.end.opened, callers})
+	l.leak = &leak
+}
+
+// unwatch is called by who ends the handle.
+func (l *Lease[T]) unwatch() {
+	if l.leak != nil {
+		l.leak.Stop()
+	}
 }
 
 func (o opener) report() {
 	o.observe(Event{
-		Name: o.name, Step: StepLeak, Held: time.Since(o.opened),
+		Name: o.name, Step: StepLeak, Held: now() - o.opened,
 		Err: fmt.Errorf("%s was never closed; opened at\n%s", o.name, o.stack()),
 	})
 }

@@ -43,33 +43,34 @@ func (f *Failure) Unwrap() error { return f.err }
 // is CodeBodyAndCleanupFailed. A Goexit still goes on after the release. The value is returned
 // as by Use.
 func Execute[T, R any](ctx context.Context, res Resource[T], body func(ctx context.Context, l *Lease[T]) (R, error)) (R, error) {
-	r := use(ctx, res, body, true)
+	r := use(ctx, &res, body, true)
 	cancelled, thrown := CodeBodyCancelled, CodeBodyThrown
 	if !r.entered {
 		cancelled, thrown = CodeAcquireCancelled, CodeAcquireThrown
 	}
 	work := coded(r.work, cancelled, thrown)
 	switch {
-	case r.release.Err == nil:
+	case r.release.err == nil:
 		return r.value, work
 	case work == nil:
 		alone := r.release
-		alone.Err = both(res.name(), nil, r.release.Err)
+		alone.err = both(res.name(), nil, r.release.err)
 		return r.value, coded(alone, CodeCleanupTimeout, CodeCleanupThrown)
 	}
 	release := coded(r.release, CodeCleanupTimeout, CodeCleanupThrown)
 	return r.value, &Failure{CodeBodyAndCleanupFailed, both(res.name(), work, release)}
 }
 
-// coded gives the error of o the code for its kind, and leaves an ordinary error alone.
-func coded(o Outcome, cancelled, thrown string) error {
+// coded gives the error at the end of a way the code for its kind, and leaves an ordinary error
+// alone.
+func coded(w way, cancelled, thrown string) error {
 	switch {
-	case o.Err == nil:
+	case w.err == nil:
 		return nil
-	case o.Kind == Cancelled:
-		return &Failure{cancelled, o.Err}
-	case o.Kind == Panicked || o.Kind == Exited:
-		return &Failure{thrown, o.Err}
+	case w.kind == Cancelled:
+		return &Failure{cancelled, w.err}
+	case w.kind == Panicked || w.kind == Exited:
+		return &Failure{thrown, w.err}
 	}
-	return o.Err
+	return w.err
 }

@@ -4,28 +4,25 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"sync"
-	"time"
+	"sync/atomic"
 )
 
 // Lease is the ownership of one acquired thing. It starts held, from Open or inside Use, and
 // is ended by the first Close, or by Use when the body ends. After a Transfer the new handle
 // has the ownership and the old one is inert. All methods may be called from any goroutine.
 type Lease[T any] struct {
-	res    Resource[T]
-	end    *ending
-	opened time.Time
+	value   T
+	commit  func(ctx context.Context, v T) error // the Resource's, may be nil
+	release func(ctx context.Context, v T, o Outcome) error
+	end     *ending
+	leak    *runtime.Cleanup // nil where nobody observes
 
-	mu    sync.Mutex // guards the fields below
-	phase phase
-	value T // constant while phase is not moved
-	leak  runtime.Cleanup
+	phase atomic.Int32
 }
 
-type phase int
-
+// The phases of a handle.
 const (
-	held    phase = iota
+	held    int32 = iota
 	closing       // the release began; for ever
 	moved         // another handle has it
 )
@@ -36,20 +33,19 @@ type withEnding[T any] struct {
 	end   ending
 }
 
-func newLease[T any](res Resource[T], v T, opened time.Time) *Lease[T] {
-	w := &withEnding[T]{lease: Lease[T]{res: res, value: v, opened: opened}}
-	res.prepare(&w.end)
-	w.lease.end = &w.end
-	return &w.lease
+func newLease[T any](res *Resource[T], v T) *Lease[T] {
+	w := new(withEnding[T])
+	l := &w.lease
+	l.value, l.commit, l.release, l.end = v, res.Commit, res.Release, &w.end
+	res.prepare(l.end)
+	return l
 }
 
 // Value returns the thing while it is held. From the moment a Close began or the lease was
 // moved it returns ErrReleased, also while the release still runs. It does not block. What it
 // returned earlier must not be used after that moment either, which the guard cannot check.
 func (l *Lease[T]) Value() (T, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.phase != held {
+	if l.phase.Load() != held {
 		var none T
 		return none, l.refuse("use")
 	}
@@ -65,76 +61,56 @@ func (l *Lease[T]) Value() (T, error) {
 // returns the same result: nil, the error of Commit, or an *Error when the release failed. On
 // a handle that was moved Close does nothing and returns nil.
 func (l *Lease[T]) Close(ctx context.Context, o Outcome) error {
-	if o.Cause == nil {
-		o.Cause = context.Cause(ctx)
-	}
 	commit, release := l.close(ctx, false, o)
-	return both(l.end.name, commit.Err, release.Err)
+	return both(l.end.name, commit.err, release.err)
 }
 
 // close is the single way to a release. The first caller commits and releases, whatever way
-// the commit ends; the others wait. It returns the outcomes of a commit that failed and of the
-// release; with contain, a panic of the commit is such an outcome.
-func (l *Lease[T]) close(ctx context.Context, contain bool, o Outcome) (commit, release Outcome) {
-	switch l.begin() {
-	case moved:
-		return Outcome{}, Outcome{}
-	case closing:
-		return l.end.wait()
-	}
-	attempt(ctx, contain, func() error { return l.commit(ctx, o) }, func(c Outcome) {
-		if c.Err != nil {
-			l.end.fail(c)
-			o = c
+// the commit ends; the others wait. It returns how a commit that failed ended, and
+// how the release did; with contain, a panic of the commit is a failure too.
+func (l *Lease[T]) close(ctx context.Context, contain bool, o Outcome) (commit, release way) {
+	if !l.phase.CompareAndSwap(held, closing) {
+		if l.phase.Load() == moved {
+			return way{}, way{}
 		}
-		l.release(ctx, o)
+		w := l.end.wait()
+		return w.commit, w.release
+	}
+	l.unwatch()
+	if o.Cause == nil {
+		o.Cause = context.Cause(ctx)
+	}
+	if o.Kind == Completed && l.commit != nil {
+		return l.commitFirst(ctx, contain, o)
+	}
+	return way{}, l.end.run(ctx, o, l)
+}
+
+// commitFirst commits and releases.
+func (l *Lease[T]) commitFirst(ctx context.Context, contain bool, work Outcome) (commit, release way) {
+	attempt(ctx, contain, func() error { return l.commit(ctx, l.value) }, func(w way) {
+		if w.err != nil {
+			commit = w
+			l.end.fail(w)
+			work = w.outcome(ctx)
+		}
+		release = l.end.run(ctx, work, l)
 	})
-	return l.end.wait()
+	return commit, release
 }
 
-// begin moves a held lease to closing and returns the phase it was in.
-func (l *Lease[T]) begin() phase {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	was := l.phase
-	if was == held {
-		l.phase = closing
-		l.leak.Stop()
-	}
-	return was
-}
-
-func (l *Lease[T]) commit(ctx context.Context, o Outcome) error {
-	if o.Kind != Completed || l.res.Commit == nil {
-		return nil
-	}
-	return l.res.Commit(ctx, l.value)
-}
-
-func (l *Lease[T]) release(ctx context.Context, o Outcome) {
-	about := Event{Step: StepRelease, Outcome: o}
-	if l.res.Observe != nil {
-		about.Held = time.Since(l.opened)
-	}
-	l.end.run(ctx, about, l)
-}
-
-func (l *Lease[T]) back(ctx context.Context, o Outcome) error { return l.res.Release(ctx, l.value, o) }
+func (l *Lease[T]) back(ctx context.Context, o Outcome) error { return l.release(ctx, l.value, o) }
 
 // Transfer moves the ownership to a new handle, for an owner that outlives this one: a body of
 // Use that returns the new handle has taken the thing out of Use, which then neither commits
 // nor releases. Of the old handle Value returns ErrReleased, Close does nothing, and Done is
 // that of the new one. It is refused with ErrReleased when this handle no longer holds.
 func (l *Lease[T]) Transfer() (*Lease[T], error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.phase != held {
+	if !l.phase.CompareAndSwap(held, moved) {
 		return nil, l.refuse("transfer")
 	}
-	next := &Lease[T]{res: l.res, end: l.end, opened: l.opened, value: l.value}
-	var none T
-	l.phase, l.value = moved, none
-	l.leak.Stop()
+	l.unwatch()
+	next := &Lease[T]{value: l.value, commit: l.commit, release: l.release, end: l.end}
 	next.watch()
 	return next, nil
 }

@@ -54,17 +54,28 @@ type Outcome struct {
 	Cause error
 }
 
+// A way is an Outcome that does not ask the context yet. It passes through every step of a use,
+// and fits into registers.
+type way struct {
+	kind Kind
+	err  error
+}
+
+// outcome tells by now why ctx ended, whose work took the way.
+func (w way) outcome(ctx context.Context) Outcome {
+	return Outcome{Kind: w.kind, Err: w.err, Cause: context.Cause(ctx)}
+}
+
 // ended tells how work that returned err ended. Only the error or the cause of ctx itself, and
 // only once ctx has ended, is a cancellation: a foreign context's error is a failure.
-func ended(ctx context.Context, err error) Outcome {
-	cause := context.Cause(ctx)
-	switch {
-	case err == nil:
-		return Outcome{Kind: Completed, Cause: cause}
-	case cause != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, cause)):
-		return Outcome{Kind: Cancelled, Err: err, Cause: cause}
+func ended(ctx context.Context, err error) way {
+	if err == nil {
+		return way{kind: Completed}
 	}
-	return Outcome{Kind: Failed, Err: err, Cause: cause}
+	if cause := context.Cause(ctx); cause != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, cause)) {
+		return way{Cancelled, err}
+	}
+	return way{Failed, err}
 }
 
 // attempt calls step and then end, exactly once, on every way out of step, with how it ended.
@@ -72,7 +83,7 @@ func ended(ctx context.Context, err error) Outcome {
 // A panic of step goes on after end, from the deferred function that recovered it, so that the
 // frames of step are still on the stack; with contain it ends here. It goes on by defer, since
 // a Goexit inside end would else swallow it. A Goexit always goes on.
-func attempt(ctx context.Context, contain bool, step func() error, end func(Outcome)) {
+func attempt(ctx context.Context, contain bool, step func() error, end func(way)) {
 	returned := false
 	defer func() {
 		if returned {
@@ -80,13 +91,13 @@ func attempt(ctx context.Context, contain bool, step func() error, end func(Outc
 		}
 		p := recover()
 		if p == nil {
-			end(Outcome{Kind: Exited, Err: ErrExited, Cause: context.Cause(ctx)})
+			end(way{Exited, ErrExited})
 			return
 		}
 		if !contain {
 			defer panic(p)
 		}
-		end(Outcome{Kind: Panicked, Err: &PanicError{Value: p, Stack: debug.Stack()}, Cause: context.Cause(ctx)})
+		end(way{Panicked, &PanicError{Value: p, Stack: debug.Stack()}})
 	}()
 	err := step()
 	returned = true

@@ -26,17 +26,17 @@ import (
 // A Resource that lacks Acquire or Release, or has a negative limit, and a nil body are refused
 // before anything is acquired.
 func Use[T, R any](ctx context.Context, res Resource[T], body func(ctx context.Context, l *Lease[T]) (R, error)) (R, error) {
-	r := use(ctx, res, body, false)
-	return r.value, both(res.name(), r.work.Err, r.release.Err)
+	r := use(ctx, &res, body, false)
+	return r.value, both(res.name(), r.work.err, r.release.err)
 }
 
 // Open acquires the resource for a scope that is no block of code. Whoever has the lease must
 // call Close. It fails as Use does, and then nothing is held. A lease that is garbage collected
 // unclosed is reported to Resource.Observe with the place of its Open, and not released.
 func Open[T any](ctx context.Context, res Resource[T]) (*Lease[T], error) {
-	l, work, undo := acquire(ctx, res, false)
+	l, work, undo := acquire(ctx, &res, false)
 	if l == nil {
-		return nil, both(res.name(), work.Err, undo.Err)
+		return nil, both(res.name(), work.err, undo.err)
 	}
 	l.watch()
 	return l, nil
@@ -45,15 +45,15 @@ func Open[T any](ctx context.Context, res Resource[T]) (*Lease[T], error) {
 // result is all that a use came to.
 type result[R any] struct {
 	value   R
-	entered bool    // the body was called
-	work    Outcome // of acquire, body or commit: the first that did not go well, else the body's
-	release Outcome // of the release or the reclaim; zero when there was none
+	entered bool // the body was called
+	work    way  // of acquire, body or commit: the first that did not go well, else the body's
+	release way  // of the release or the reclaim; zero when there was none
 }
 
 // use is the one implementation of Use and Execute. With contain, panics become outcomes.
-func use[T, R any](ctx context.Context, res Resource[T], body func(context.Context, *Lease[T]) (R, error), contain bool) (r result[R]) {
+func use[T, R any](ctx context.Context, res *Resource[T], body func(context.Context, *Lease[T]) (R, error), contain bool) (r result[R]) {
 	if body == nil {
-		r.work = Outcome{Kind: Failed, Err: res.refuse("the body is nil")}
+		r.work = way{Failed, res.refuse("the body is nil")}
 		return r
 	}
 	var l *Lease[T]
@@ -64,10 +64,10 @@ func use[T, R any](ctx context.Context, res Resource[T], body func(context.Conte
 		r.entered = true
 		r.value, err = body(ctx, l)
 		return err
-	}, func(o Outcome) {
-		var commit Outcome
-		commit, r.release = l.close(ctx, contain, o)
-		if r.work = o; o.Err == nil && commit.Err != nil {
+	}, func(w way) {
+		var commit way
+		commit, r.release = l.close(ctx, contain, Outcome{Kind: w.kind, Err: w.err})
+		if r.work = w; w.err == nil && commit.err != nil {
 			r.work = commit
 		}
 	})
@@ -75,24 +75,24 @@ func use[T, R any](ctx context.Context, res Resource[T], body func(context.Conte
 }
 
 // acquire returns a lease, or nil with what went wrong and how undoing it went.
-func acquire[T any](ctx context.Context, res Resource[T], contain bool) (l *Lease[T], work, undo Outcome) {
+func acquire[T any](ctx context.Context, res *Resource[T], contain bool) (l *Lease[T], work, undo way) {
 	if err := res.check(); err != nil {
-		return nil, Outcome{Kind: Failed, Err: err}, Outcome{}
+		return nil, way{Failed, err}, way{}
 	}
 	if cause := context.Cause(ctx); cause != nil {
-		return nil, ended(ctx, cause), Outcome{}
+		return nil, ended(ctx, cause), way{}
 	}
 	var v T
 	start := res.observed()
 	attempt(ctx, contain, func() (err error) {
 		v, err = res.Acquire(ctx)
 		return err
-	}, func(o Outcome) {
-		if work = o; o.Err != nil {
-			undo = reclaim(ctx, res, o, res.observed().Sub(start))
+	}, func(w way) {
+		if work = w; w.err != nil {
+			undo = reclaim(ctx, res, w.outcome(ctx), res.observed()-start)
 		}
 	})
-	if work.Err != nil {
+	if work.err != nil {
 		return nil, work, undo
 	}
 	return own(ctx, res, v, start, contain)
@@ -100,42 +100,46 @@ func acquire[T any](ctx context.Context, res Resource[T], contain bool) (l *Leas
 
 // own makes the lease for what Acquire returned. From here on the guard answers for it: when
 // ctx has ended meanwhile, or the observer panics, it is released at once.
-func own[T any](ctx context.Context, res Resource[T], v T, start time.Time, contain bool) (l *Lease[T], work, undo Outcome) {
-	opened := res.observed()
-	l = newLease(res, v, opened)
-	attempt(ctx, contain, func() error {
-		res.acquired(Outcome{Kind: Completed}, opened.Sub(start))
-		return context.Cause(ctx)
-	}, func(o Outcome) {
-		if work = o; o.Err != nil {
-			_, undo = l.close(ctx, contain, o)
+func own[T any](ctx context.Context, res *Resource[T], v T, start time.Duration, contain bool) (l *Lease[T], work, undo way) {
+	l = newLease(res, v)
+	end := func(w way) {
+		if work = w; w.err != nil {
+			_, undo = l.close(ctx, contain, w.outcome(ctx))
 			l = nil
 		}
-	})
+	}
+	if res.Observe == nil {
+		end(ended(ctx, context.Cause(ctx)))
+		return l, work, undo
+	}
+	l.end.opened = now()
+	attempt(ctx, contain, func() error {
+		res.acquired(Outcome{Kind: Completed}, l.end.opened-start)
+		return context.Cause(ctx)
+	}, end)
 	return l, work, undo
 }
 
 // reclaim deals with an acquire that failed: it takes back what may have been given out.
-func reclaim[T any](ctx context.Context, res Resource[T], work Outcome, took time.Duration) (undo Outcome) {
+func reclaim[T any](ctx context.Context, res *Resource[T], work Outcome, took time.Duration) (undo way) {
 	defer res.acquired(work, took) // after the reclaim, which an observer cannot prevent
 	if res.Reclaim == nil || !errors.Is(work.Err, ErrUncertain) {
-		return Outcome{}
+		return way{}
 	}
-	e := new(ending)
+	e, back := new(ending), *res // a copy, so that res itself need not be on the heap
 	res.prepare(e)
-	e.run(ctx, Event{Step: StepReclaim, Outcome: work}, &res)
-	_, undo = e.wait()
-	return undo
+	e.reclaim = true
+	return e.run(ctx, work, &back)
 }
 
 func (r *Resource[T]) back(ctx context.Context, o Outcome) error { return r.Reclaim(ctx, o.Err) }
 
 // observed is the time, where somebody hears of it.
-func (r *Resource[T]) observed() (now time.Time) {
-	if r.Observe != nil {
-		now = time.Now()
+func (r *Resource[T]) observed() time.Duration {
+	if r.Observe == nil {
+		return 0
 	}
-	return now
+	return now()
 }
 
 func (r *Resource[T]) acquired(o Outcome, took time.Duration) {
