@@ -34,7 +34,7 @@ func New(cfg Config) (*Keeper, error) {
 	}
 	k := &Keeper{
 		cfg: cfg, leases: map[*held]struct{}{},
-		background: scope.New(context.Background(), scope.Config{Name: "keeper"}),
+		background: scope.New(context.Background(), scope.Config{Name: "keeper", Ages: true}),
 	}
 	k.open, k.shut = context.WithCancelCause(context.Background())
 	return k, nil

@@ -1,6 +1,7 @@
 package scope
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,51 +12,72 @@ import (
 	"github.com/berth-dev/berth/guard"
 )
 
-// A job is what a child, or a worker, is to do.
+// A job is what a child, or a worker, is to do. It is small, for it goes through a channel.
 type job struct {
-	name string
-	run  func(ctx context.Context) error
-	// settled hears how the job ended, before the scope does; nil if nobody asks.
+	name    string
+	run     func(ctx context.Context) error
+	awaiter *awaiter // nil if nobody asks how it ends
+}
+
+// An awaiter waits for the end of a job.
+type awaiter struct {
+	// settled hears how the job ended, before the scope does.
 	settled func(err error)
-	// alone says that the job's error is its awaiter's and not the scope's, contained that its
+	// alone says that the job's error is the awaiter's and not the scope's, contained that its
 	// panic is too.
 	alone, contained bool
 }
 
-func (j *job) settle(err error) {
-	if j.settled != nil {
-		j.settled(err)
+// settle tells how the job ended, and says whether that is the scope's business too.
+func (a *awaiter) settle(err error) (scopes bool) {
+	if a == nil {
+		return true
 	}
+	a.settled(err)
+	return !a.alone
 }
 
-// epoch is where ages are counted from: that costs half of what the wall clock costs, at each
-// start of a child.
+func (a *awaiter) contains() bool { return a != nil && a.contained }
+
+// A child is one goroutine that the scope waits for, or one acquire of [Own]. It is small, since
+// memory is most of what a start costs.
+type child struct {
+	name  string
+	run   func(ctx context.Context) error
+	part  *part
+	older *child
+
+	over atomic.Bool
+	told bool // how it ends is told elsewhere
+}
+
+// A part is what a child is in its scope. Plain children share one.
+type part struct {
+	scope   *Scope
+	awaiter *awaiter
+	desk    *desk         // of a worker
+	since   time.Duration // by now, in a scope that keeps ages
+}
+
+// epoch is where ages are counted from: that costs half of what the wall clock costs.
 var epoch = time.Now()
 
 func now() time.Duration { return time.Since(epoch) }
-
-// A child is one goroutine that the scope waits for, or one acquire of [Own].
-type child struct {
-	job
-	over  atomic.Bool
-	scope *Scope
-	since time.Duration // by now
-	desk  *desk         // of a worker
-	older *child
-}
 
 // Go starts f as a child. With a limit it waits for a place until ctx ends; ctx has no other
 // meaning: f gets the children's context. It returns nil when f was started. A scope that is
 // closed, was cancelled or had a failure starts nothing more: the error is then ErrClosed
 // together with the cause.
 func (s *Scope) Go(ctx context.Context, name string, f func(ctx context.Context) error) error {
-	return s.launch(ctx, &child{job: job{name: name, run: f}})
+	return s.launch(ctx, &child{name: name, run: f})
 }
 
 // launch starts the child, once there is a place for it.
 func (s *Scope) launch(ctx context.Context, c *child) error {
-	if err := s.takePlace(ctx, c.name); err != nil {
-		return err
+	if s.places != nil {
+		if err := s.takePlace(ctx, c.name); err != nil {
+			return err
+		}
 	}
 	if err := s.admit(c); err != nil {
 		s.givePlace()
@@ -66,9 +88,6 @@ func (s *Scope) launch(ctx context.Context, c *child) error {
 }
 
 func (s *Scope) takePlace(ctx context.Context, name string) error {
-	if s.places == nil {
-		return nil
-	}
 	select {
 	case s.places <- struct{}{}:
 		return nil
@@ -90,15 +109,32 @@ func (s *Scope) givePlace() {
 	}
 }
 
+// adopt makes the child one of the scope's.
+func (s *Scope) adopt(c *child) {
+	if c.part == nil && !s.cfg.Ages {
+		c.part = &s.plain
+		return
+	}
+	if c.part == nil {
+		c.part = new(part)
+	}
+	c.part.scope = s
+	if s.cfg.Ages {
+		c.part.since = now()
+	}
+}
+
 // admit makes the child one that is waited for.
 func (s *Scope) admit(c *child) error {
-	c.scope, c.since = s, now()
+	s.adopt(c)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopped != nil {
-		return s.refusal(c.name, s.stopped)
+	if s.stopped != nil || s.state >= releasing {
+		cause := cmp.Or(s.stopped, ErrClosed)
+		s.mu.Unlock()
+		return s.refusal(c.name, cause)
 	}
 	s.linkLocked(c)
+	s.mu.Unlock()
 	return nil
 }
 
@@ -107,12 +143,12 @@ func (s *Scope) admit(c *child) error {
 func (s *Scope) linkLocked(c *child) {
 	running := s.running.Add(1)
 	c.older, s.newest = s.newest, c
-	if s.listed++; s.listed > 2*int(running)+keepEnded {
+	if s.listed++; s.listed > 2*int32(running)+keepEnded {
 		s.dropEndedLocked()
 	}
 }
 
-const keepEnded = 32
+const keepEnded = 128
 
 func (s *Scope) dropEndedLocked() {
 	s.listed = 0
@@ -134,7 +170,7 @@ func (c *child) main() {
 			c.broke(recover())
 		}
 	}()
-	err := c.run(&c.scope.ctx)
+	err := c.run(&c.part.scope.ctx)
 	returned = true
 	c.end(err)
 }
@@ -142,20 +178,21 @@ func (c *child) main() {
 // broke ends a child that did not return. Called by the deferred function that recovered, so
 // the frames of a panic are still on the stack.
 func (c *child) broke(p any) {
+	s := c.part.scope
 	if p == nil {
-		c.end(fmt.Errorf("%s: %w", c.scope.label(c.name), guard.ErrExited))
+		c.end(fmt.Errorf("%s: %w", s.label(c.name), guard.ErrExited))
 		return
 	}
 	err := &guard.PanicError{Value: p, Stack: debug.Stack()}
 	switch {
-	case c.scope.cfg.Contain || c.contained:
+	case s.cfg.Contain || c.part.awaiter.contains():
 		c.end(err)
-	case c.scope.block:
-		c.scope.panics(&ChildPanic{Child: c.name, PanicError: err})
-		c.alone = true // the panic is told already
+	case s.block:
+		s.panics(&ChildPanic{Child: c.name, PanicError: err})
+		c.told = true
 		c.end(err)
 	default:
-		c.scope.stop(err)
+		s.stop(err)
 		panic(p)
 	}
 }
@@ -163,8 +200,8 @@ func (c *child) broke(p any) {
 // panics keeps the first panic for the caller of Run and tells of it now.
 func (s *Scope) panics(p *ChildPanic) {
 	s.mu.Lock()
-	if s.panicked == nil {
-		s.panicked = p
+	if t := s.troubleLocked(); t.panicked == nil {
+		t.panicked = p
 	}
 	s.mu.Unlock()
 	s.stop(p.PanicError)
@@ -175,19 +212,20 @@ func (s *Scope) panics(p *ChildPanic) {
 
 // end tells how the child ended and takes it out.
 func (c *child) end(err error) {
-	c.settle(err)
-	if err != nil && !c.alone {
-		c.scope.fail(c.name, err)
+	scopes := c.part.awaiter.settle(err)
+	if err != nil && scopes && !c.told {
+		c.part.scope.fail(c.name, err)
 	}
-	c.scope.givePlace()
+	c.part.scope.givePlace()
 	c.leave()
 }
 
 // leave takes the child out; the last one of a scope that is to end ends it.
 func (c *child) leave() {
-	s := c.scope
+	s := c.part.scope
+	c.run = nil // it may stay listed for long
 	c.over.Store(true)
-	if s.running.Add(-1) > 0 {
+	if s.running.Add(-1) > 0 || !s.awaited.Load() {
 		return
 	}
 	s.mu.Lock()
@@ -195,10 +233,10 @@ func (c *child) leave() {
 		close(s.idle)
 		s.idle = nil
 	}
-	last := s.lastLocked()
+	release := s.endLocked()
 	s.mu.Unlock()
-	if last {
-		s.finish()
+	if release {
+		s.releaseAll()
 	}
 }
 
@@ -207,12 +245,12 @@ func (c *child) leave() {
 func (s *Scope) fail(name string, err error) {
 	if cause := context.Cause(&s.ctx); cause != nil && (errors.Is(err, s.ctx.Err()) || errors.Is(err, cause)) {
 		s.mu.Lock()
-		s.cut = true
+		s.troubleLocked().cut = true
 		s.mu.Unlock()
 		return
 	}
 	s.mu.Lock()
-	s.failures.add(err, s.cfg.Keep)
+	s.troubleLocked().failures.add(err, s.cfg.Keep)
 	s.mu.Unlock()
 	if !s.cfg.Supervise {
 		s.stop(err)

@@ -219,7 +219,7 @@ func TestS12_GoRacesClose(t *testing.T) {
 
 func TestS13_CloseNamesWhoStillRuns(t *testing.T) {
 	in(t, func(t *testing.T) {
-		s := scope.New(t.Context(), scope.Config{Name: "farm"})
+		s := scope.New(t.Context(), scope.Config{Name: "farm", Ages: true})
 		mustGo(t, s, "prompt", untilDone)
 		mustGo(t, s, "stubborn", stubborn(time.Minute))
 		mustGo(t, s, "deaf", stubborn(time.Minute))
@@ -275,7 +275,7 @@ func TestS13_FailuresSoFarAreTold(t *testing.T) {
 		defer cancel()
 		err := s.Close(ctx, nil)
 		wantIs(t, err, errFirst, errCause)
-		if got, want := err.Error(), "scope has not ended, still running: child for 1s: the caller went away; failed so far: the first failed"; got != want {
+		if got, want := err.Error(), "scope has not ended, still running: child: the caller went away; failed so far: the first failed"; got != want {
 			t.Errorf("prints %q, want %q", got, want)
 		}
 		wantIs(t, s.Close(t.Context(), nil), errFirst)

@@ -1,15 +1,19 @@
 package scope
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
 	"github.com/berth-dev/berth/guard"
 )
 
-// An owned resource is closed when the scope ends.
-type owned interface {
-	Close(ctx context.Context, o guard.Outcome) error
+// A holding is a resource that the scope owns.
+type holding struct {
+	lease interface {
+		Close(ctx context.Context, o guard.Outcome) error
+	}
+	older *holding
 }
 
 // Own acquires a resource for all children of the scope: it is released when the scope ends,
@@ -19,7 +23,7 @@ type owned interface {
 // the scope's result. Own fails as guard.Open does, or with ErrClosed. The lease may be closed
 // or transferred earlier; then nothing is left to do.
 func Own[T any](ctx context.Context, s *Scope, res guard.Resource[T]) (*guard.Lease[T], error) {
-	c := &child{job: job{name: "acquire " + res.Name}}
+	c := &child{name: "acquire " + res.Name}
 	if err := s.admit(c); err != nil {
 		return nil, err
 	}
@@ -32,25 +36,19 @@ func Own[T any](ctx context.Context, s *Scope, res guard.Resource[T]) (*guard.Le
 // keep ends the acquire and remembers what it got.
 func keep[T any](c *child, l *guard.Lease[T]) {
 	if l != nil {
-		c.scope.mu.Lock()
-		c.scope.leases = append(c.scope.leases, l)
-		c.scope.mu.Unlock()
+		s := c.part.scope
+		s.mu.Lock()
+		s.holds = &holding{l, s.holds}
+		s.mu.Unlock()
 	}
 	c.leave()
 }
 
 // release closes all that the scope owns, the newest first.
 func (s *Scope) release() (errs []error) {
-	s.mu.Lock()
-	leases := s.leases
-	s.leases = nil
-	s.mu.Unlock()
-	if len(leases) == 0 {
-		return nil
-	}
 	o := s.outcome()
-	for i := len(leases) - 1; i >= 0; i-- {
-		if err := leases[i].Close(s.parent, o); err != nil {
+	for h := s.holds; h != nil; h = h.older {
+		if err := h.lease.Close(s.parent, o); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -59,21 +57,20 @@ func (s *Scope) release() (errs []error) {
 
 // outcome says how the scope's work ended.
 func (s *Scope) outcome() guard.Outcome {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o := guard.Outcome{Kind: guard.Completed, Cause: context.Cause(s.parent)}
-	o.Err = s.stopped
-	_, panicked := errors.AsType[*guard.PanicError](s.stopped)
-	switch failure := s.failures.join(); {
+	t, stopped := s.told()
+	stopped = cmp.Or(stopped, ErrClosed)
+	o := guard.Outcome{Kind: guard.Completed, Err: stopped, Cause: context.Cause(s.parent)}
+	_, panicked := errors.AsType[*guard.PanicError](stopped)
+	switch failure := t.failures.join(); {
 	case panicked:
 		o.Kind = guard.Panicked
 	case failure != nil:
 		o.Kind, o.Err = guard.Failed, failure
-	case errors.Is(s.stopped, guard.ErrExited):
+	case errors.Is(stopped, guard.ErrExited):
 		o.Kind = guard.Exited
-	case !errors.Is(s.stopped, ErrClosed):
+	case !errors.Is(stopped, ErrClosed):
 		o.Kind = guard.Cancelled
-	case o.Cause != nil && s.cut:
+	case o.Cause != nil && t.cut:
 		o.Kind, o.Err = guard.Cancelled, o.Cause
 	default:
 		o.Err = nil

@@ -123,16 +123,18 @@ func (m *match[T]) start(ctx context.Context, where *Scope, i int) {
 	own, cancel := context.WithCancelCause(m.ctx)
 	m.cancels[i] = cancel
 	var v T
-	err := where.launch(ctx, &child{job: job{
-		name:  fmt.Sprintf("%s %d", cmp.Or(m.Name, "racer"), i+1),
-		alone: true,
+	err := where.start(ctx, job{
+		name: fmt.Sprintf("%s %d", cmp.Or(m.Name, "racer"), i+1),
 		run: func(ctx context.Context) (err error) {
 			defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
 			v, err = m.fs[i](own)
 			return err
 		},
-		settled: func(err error) { m.arrive(arrival[T]{i, Result[T]{v, err}}) },
-	}})
+		awaiter: &awaiter{
+			settled: func(err error) { m.arrive(arrival[T]{i, Result[T]{v, err}}) },
+			alone:   true,
+		},
+	})
 	if err != nil {
 		m.arrive(arrival[T]{i, Result[T]{Err: err}})
 	}

@@ -1,6 +1,7 @@
 package scope
 
 import (
+	"cmp"
 	"context"
 	"runtime/debug"
 	"sync"
@@ -20,6 +21,8 @@ type Config struct {
 	Contain bool
 	// Limit is how many children run at the same time; 0 is no limit.
 	Limit int
+	// Ages notes when each child starts, for [Child]. That makes a start a tenth dearer.
+	Ages bool
 	// Keep is how many errors are kept; of the others there is a count. 0 means 16.
 	Keep int
 	// OnFailure hears of every failure as it happens, on the goroutine of the child. It must
@@ -34,38 +37,73 @@ const defaultKeep = 16
 // called from any goroutine.
 type Scope struct {
 	cfg    Config
-	block  bool // made by Run
 	parent context.Context
-	ctx    childContext // of all children
-	cancel context.CancelCauseFunc
+	ctx    childContext  // of all children
 	places chan struct{} // one for each child that may run; nil without a limit
-	ended  chan struct{} // closed when all is over and result is set
+	plain  part          // of plain children
+	cancel context.CancelCauseFunc
 
-	running atomic.Int64 // rises under mu only; a child that ends takes mu if it was the last
+	mu      sync.Mutex // guards the fields of this block
+	state   state
+	listed  int32         // children that are linked,
+	newest  *child        // with some that have ended
+	stopped error         // why children are cancelled by the scope itself
+	trouble *trouble      // nil while there is none
+	own     *ownContext   // made when it is first asked for
+	holds   *holding      // what Own acquired, the newest first
+	idle    chan struct{} // closed when no child runs; made for whoever waits, as is ended
+	ended   chan struct{} // closed when all is over
 
-	mu        sync.Mutex // guards the fields below
-	state     state
-	stopped   error  // why children are cancelled by the scope itself
-	newest    *child // the children, linked, with some that have ended
-	listed    int    // how many that are
-	idle      chan struct{}
-	own       context.Context // made when it is first asked for
-	cancelOwn context.CancelCauseFunc
-	leases    []owned
-	failures  Failures
-	cut       bool // a child gave up because its context had ended
-	panicked  *ChildPanic
-	result    error
+	block  bool // made by Run
+	joins  bool // its caller waits for joined, which takes no memory, unlike ended
+	joined sync.WaitGroup
+
+	// running rises under mu only. The last child to end takes mu where the end is awaited,
+	// which is set, under mu, before running is looked at. They lie apart from mu, which is
+	// used on one core while children end on another.
+	awaited atomic.Bool
+	running atomic.Int64
 }
 
-type state int
+type state int32
 
 const (
-	open    state = iota
-	joining       // the body of Run has ended: the last child to end ends the scope
-	closing       // nothing new
+	open      state = iota
+	joining         // the body of Run has ended, or drained workers end: nothing runs next
+	closing         // nothing new
+	releasing       // no child runs
 	over
 )
+
+type ownContext struct {
+	context.Context
+	cancel context.CancelCauseFunc
+}
+
+// trouble is what did not go well.
+type trouble struct {
+	failures Failures
+	cut      bool // a child gave up because its context had ended
+	panicked *ChildPanic
+	result   error // of the scope that is over
+}
+
+func (s *Scope) troubleLocked() *trouble {
+	if s.trouble == nil {
+		s.trouble = new(trouble)
+	}
+	return s.trouble
+}
+
+// told returns a copy of what did not go well so far, and why the scope cancelled its children.
+func (s *Scope) told() (t trouble, stopped error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.trouble != nil {
+		t = *s.trouble
+	}
+	return t, s.stopped
+}
 
 // Run runs body, on the caller's goroutine, and all that is started in its scope, and returns
 // when the last has ended. ctx of the body is the children's. With an error of the body, or of
@@ -81,11 +119,10 @@ const (
 func Run(ctx context.Context, cfg Config, body func(ctx context.Context, s *Scope) error) error {
 	s := start(ctx, cfg, true)
 	err := s.runBody(body)
-	<-s.ended
-	if s.panicked != nil {
-		panic(s.panicked)
+	if s.trouble != nil {
+		return s.blockResult(err)
 	}
-	return s.blockResult(err)
+	return err
 }
 
 // runBody runs the body and joins the children on every way out that does not return.
@@ -101,8 +138,7 @@ func (s *Scope) runBody(body func(ctx context.Context, s *Scope) error) error {
 			cause = &guard.PanicError{Value: p, Stack: debug.Stack()}
 		}
 		s.stop(cause)
-		s.join()
-		<-s.ended
+		s.joinBlock()
 	}()
 	err := body(&s.ctx, s)
 	returned = true
@@ -110,16 +146,20 @@ func (s *Scope) runBody(body func(ctx context.Context, s *Scope) error) error {
 		s.fail("", err)
 		s.stop(err)
 	}
-	s.join()
+	s.joinBlock()
 	return err
 }
 
-// blockResult is what Run returns: never nil where work was cut short from outside.
+// blockResult is what Run returns where there was trouble: never nil where work was cut short
+// from outside.
 func (s *Scope) blockResult(body error) error {
+	t := s.trouble
 	switch {
-	case s.result != nil:
-		return s.result
-	case s.cut && context.Cause(s.parent) != nil:
+	case t.panicked != nil:
+		panic(t.panicked)
+	case t.result != nil:
+		return t.result
+	case t.cut && context.Cause(s.parent) != nil:
 		return context.Cause(s.parent)
 	}
 	return body
@@ -130,11 +170,11 @@ func (s *Scope) blockResult(body error) error {
 func New(ctx context.Context, cfg Config) *Scope { return start(ctx, cfg, false) }
 
 func start(ctx context.Context, cfg Config, block bool) *Scope {
-	s := &Scope{cfg: cfg, block: block, parent: ctx, ended: make(chan struct{})}
+	s := &Scope{cfg: cfg, block: block, parent: ctx}
 	if s.cfg.Keep == 0 {
 		s.cfg.Keep = defaultKeep
 	}
-	s.ctx.scope = s
+	s.ctx.scope, s.plain.scope = s, s
 	s.ctx.Context, s.cancel = context.WithCancelCause(ctx)
 	if cfg.Limit > 0 {
 		s.places = make(chan struct{}, cfg.Limit)
@@ -148,18 +188,19 @@ func (s *Scope) Context() context.Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.own == nil {
-		s.own, s.cancelOwn = context.WithCancelCause(s.parent)
+		s.own = new(ownContext)
+		s.own.Context, s.own.cancel = context.WithCancelCause(s.parent)
 		if s.state >= closing {
-			s.cancelOwn(s.stopped)
+			s.own.cancel(cmp.Or(s.stopped, ErrClosed))
 		}
 	}
-	return s.own
+	return s.own.Context
 }
 
 // Child is a child that runs.
 type Child struct {
 	Name string
-	Age  time.Duration // since its start; 0 for what a worker runs
+	Age  time.Duration // since its start, where Config.Ages is set; else 0
 }
 
 // Running returns the children that run now, the newest first.
@@ -184,11 +225,15 @@ func (s *Scope) runningLocked() []Child {
 
 // describe says what the child does; a worker may have nothing to do.
 func (c *child) describe() (Child, bool) {
-	if c.desk != nil {
-		name, busy := c.desk.doing()
+	if c.part.desk != nil {
+		name, busy := c.part.desk.doing()
 		return Child{Name: name}, busy
 	}
-	return Child{Name: c.name, Age: now() - c.since}, true
+	d := Child{Name: c.name}
+	if c.part.since != 0 {
+		d.Age = now() - c.part.since
+	}
+	return d, true
 }
 
 // A childContext is the context of all children of a scope. It knows the scope, so that a wait

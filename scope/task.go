@@ -15,8 +15,15 @@ type Starter interface {
 	supervises() bool
 }
 
-func (s *Scope) start(ctx context.Context, j job) error { return s.launch(ctx, &child{job: j}) }
-func (s *Scope) supervises() bool                       { return s.cfg.Supervise }
+func (s *Scope) start(ctx context.Context, j job) error {
+	c := &child{name: j.name, run: j.run}
+	if j.awaiter != nil {
+		c.part = &part{awaiter: j.awaiter}
+	}
+	return s.launch(ctx, c)
+}
+
+func (s *Scope) supervises() bool { return s.cfg.Supervise }
 
 // Task is a child with a result. It starts with [Async] and ends by itself, by Cancel or with
 // its scope; its result stays, and may be asked for any number of times.
@@ -55,7 +62,7 @@ func Async[T any](ctx context.Context, where Starter, name string, f func(ctx co
 	t.cancel = cancel
 	var given error // up by the task because it was cancelled itself: no failure of the scope
 	err := where.start(ctx, job{
-		name: name, alone: alone, contained: alone,
+		name: name,
 		run: func(ctx context.Context) (err error) {
 			own, cancel := context.WithCancelCause(ctx)
 			defer cancel(nil)
@@ -66,7 +73,10 @@ func Async[T any](ctx context.Context, where Starter, name string, f func(ctx co
 			}
 			return err
 		},
-		settled: func(err error) { t.settle(v, cmp.Or(err, given)) },
+		awaiter: &awaiter{
+			settled: func(err error) { t.settle(v, cmp.Or(err, given)) },
+			alone:   alone, contained: alone,
+		},
 	})
 	if err != nil {
 		t.settle(v, err)

@@ -49,7 +49,7 @@ type Workers struct {
 
 // A desk says what a worker does now.
 type desk struct {
-	mu   sync.Mutex // guards the fields below
+	mu   sync.Mutex // held by others to read the fields below, by the worker to change them
 	busy bool
 	name string
 }
@@ -81,7 +81,7 @@ func NewWorkers(ctx context.Context, cfg WorkerConfig) (*Workers, error) {
 // hire starts one worker, also while closing: then it refuses what is queued. here, where it
 // is not nil, is closed once the worker has its thread.
 func (w *Workers) hire(d *desk, here chan<- struct{}) {
-	c := &child{job: job{alone: true}, scope: w.scope, desk: d}
+	c := &child{told: true, part: &part{scope: w.scope, desk: d}}
 	c.run = func(ctx context.Context) error {
 		if w.cfg.Threads && !w.takeThread(d, here) {
 			return nil
@@ -155,7 +155,7 @@ func (w *Workers) takeThread(d *desk, here chan<- struct{}) bool {
 func (w *Workers) work(ctx context.Context, d *desk) error {
 	for j := range w.queue {
 		if ctx.Err() != nil {
-			j.settle(w.refusal(j.name))
+			j.awaiter.settle(w.refusal(j.name))
 			continue
 		}
 		d.begin(j.name)
@@ -181,8 +181,7 @@ func (w *Workers) do(ctx context.Context, d *desk, j *job) {
 }
 
 func (w *Workers) end(j *job, err error) {
-	j.settle(err)
-	if err != nil && !j.alone {
+	if scopes := j.awaiter.settle(err); err != nil && scopes {
 		w.scope.fail(j.name, err)
 	}
 }
@@ -197,7 +196,7 @@ func (w *Workers) broke(d *desk, j *job, p any) {
 		return
 	}
 	err := &guard.PanicError{Value: p, Stack: debug.Stack()}
-	if !w.cfg.Contain && !j.contained {
+	if !w.cfg.Contain && !j.awaiter.contains() {
 		w.scope.stop(err)
 		panic(p)
 	}
@@ -221,7 +220,7 @@ func (w *Workers) Close(ctx context.Context, cause error) error {
 	} else {
 		w.scope.beginClose(cause)
 	}
-	return w.scope.awaitEnd(ctx)
+	return w.scope.awaitOver(ctx)
 }
 
 // shut closes the queue, once nobody hands anything in any more.
@@ -235,15 +234,16 @@ func (w *Workers) shut() {
 	})
 }
 
-func (d *desk) begin(name string) {
-	d.mu.Lock()
-	d.busy, d.name = true, name
-	d.mu.Unlock()
-}
+func (d *desk) begin(name string) { d.set(true, name) }
+func (d *desk) end()              { d.set(false, "") }
 
-func (d *desk) end() {
+// set is for the worker alone, who need not lock to see that nothing changes.
+func (d *desk) set(busy bool, name string) {
+	if d.busy == busy && d.name == name {
+		return
+	}
 	d.mu.Lock()
-	d.busy = false
+	d.busy, d.name = busy, name
 	d.mu.Unlock()
 }
 

@@ -33,7 +33,7 @@ type Embedded struct {
 
 // Embed opens the store and runs a broker on it until Close.
 func Embed(ctx context.Context, cfg EmbedConfig) (*Embedded, error) {
-	e := &Embedded{scope: scope.New(context.WithoutCancel(ctx), scope.Config{Name: "embedded broker"})}
+	e := &Embedded{scope: scope.New(context.WithoutCancel(ctx), scope.Config{Name: "embedded broker", Ages: true})}
 	if err := e.start(ctx, cfg); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}

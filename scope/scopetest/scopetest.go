@@ -18,9 +18,10 @@ var errOver = errors.New("the test is over")
 const limit = 5 * time.Second // for children to end
 
 // New makes a scope that is closed when the test ends, also after a failed assertion. The test
-// fails with what Close returns, such as the names of children that have not ended within 5 s,
-// and with the place where the scope was made.
+// fails with what Close returns, such as the names and ages of children that have not ended within
+// 5 s, and with the place where the scope was made.
 func New(t testing.TB, cfg scope.Config) *scope.Scope {
+	cfg.Ages = true
 	s := scope.New(t.Context(), cfg)
 	made := caller()
 	t.Cleanup(func() {
