@@ -50,6 +50,34 @@ func ExampleUse() {
 	// 24 <nil>
 }
 
+// Two resources are two blocks: the inner one is given back first, and an error of either
+// release is in the result.
+func ExampleUse_nested() {
+	ctx := context.Background()
+	licence := guard.Resource[string]{
+		Name:    "licence",
+		Acquire: func(context.Context) (string, error) { return "nuke", nil },
+		Release: func(context.Context, string, guard.Outcome) error {
+			fmt.Println("licence comes back")
+			return errors.New("the server is away")
+		},
+	}
+	frames, err := guard.Use(ctx, licence, func(ctx context.Context, _ *guard.Lease[string]) (int, error) {
+		return guard.Use(ctx, seats(1), func(context.Context, *guard.Lease[int]) (int, error) {
+			return 24, nil
+		})
+	})
+	fmt.Println(frames, err)
+	if e, ok := errors.AsType[*guard.Error](err); ok {
+		fmt.Println("the work succeeded:", e.Body == nil)
+	}
+	// Output:
+	// seat 1 comes back, the work completed
+	// licence comes back
+	// 24 release licence: the server is away
+	// the work succeeded: true
+}
+
 func ExampleOpen() {
 	ctx := context.Background()
 	work := func() error {

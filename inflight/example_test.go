@@ -114,7 +114,7 @@ func ExampleSet_Destroy() {
 	op.Abandon()
 	closeFile := func() error { fmt.Println("file closed"); return nil }
 
-	patience, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	patience, cancel := context.WithTimeout(context.Background(), 0)
 	defer cancel()
 	fmt.Println(errors.Is(set.Drain(patience, nil), inflight.ErrOpen))
 	fmt.Println(errors.Is(set.Destroy(closeFile), inflight.ErrOpen))
@@ -221,17 +221,21 @@ func ExampleShutdown() {
 		},
 		inflight.Stage{Name: "loops", Stop: func(context.Context) error { fmt.Println("loops"); return errors.New("disk full") }},
 	)
-	fmt.Println(err)
-	if e, ok := errors.AsType[*inflight.StageError](err); ok {
-		close(stuck)
-		<-e.Done // before ending what the stuck stage uses
+	failed, ok := errors.AsType[*inflight.ShutdownError](err)
+	if !ok {
+		return
 	}
+	for _, s := range failed.Stages {
+		fmt.Println(s, errors.Is(s, inflight.ErrStuck))
+	}
+	close(stuck)
+	<-failed.Stages[0].Done // before ending what the stuck stage uses
 	// Output:
 	// listener
 	// operations
 	// loops
-	// stage operations: the release has not returned within its hard limit and goes on (limit 20ms)
-	// stage loops: disk full
+	// stage operations: it has not stopped and goes on (after 20ms) true
+	// stage loops: disk full false
 }
 
 // An end of ownership does not look like the end of the data.

@@ -40,12 +40,12 @@ func TestF24_StageOverItsBudget(t *testing.T) {
 			t.Errorf("took %v, want %v", took, want)
 		}
 		p.wantBook(t, "intake", "work", "loops", "log", "last")
-		wantIs(t, err, errDisk, guard.ErrReleaseTimeout, context.DeadlineExceeded, errCause)
+		wantIs(t, err, errDisk, inflight.ErrStuck, context.DeadlineExceeded, errCause)
 		stages := parts(t, err)
 		if len(stages) != 4 || stages[0].Stage != "intake" || stages[1].Stage != "work" || stages[2].Stage != "loops" || stages[3].Stage != "log" {
 			t.Fatalf("errors %v, want those of four stages in order", err)
 		}
-		wantText(t, stages[1], "stage work: ", "limit 4s")
+		wantText(t, stages[1], "stage work: ", "after 4s")
 		if !isOpen(stages[1].Done) || isOpen(stages[0].Done) {
 			t.Error("Done does not tell that the stage goes on")
 		}
@@ -57,20 +57,13 @@ func TestF24_StageOverItsBudget(t *testing.T) {
 	})
 }
 
-func parts(t *testing.T, err error) (all []*inflight.StageError) {
+func parts(t *testing.T, err error) []*inflight.StageError {
 	t.Helper()
-	joined, ok := err.(interface{ Unwrap() []error })
+	e, ok := err.(*inflight.ShutdownError)
 	if !ok {
-		t.Fatalf("error %v is not joined", err)
+		t.Fatalf("error %v is %T", err, err)
 	}
-	for _, e := range joined.Unwrap() {
-		s, ok := errors.AsType[*inflight.StageError](e)
-		if !ok {
-			t.Fatalf("error %v is of no stage", e)
-		}
-		all = append(all, s)
-	}
-	return all
+	return e.Stages
 }
 
 func TestF24_NonsenseStagesDoNotStopTheRest(t *testing.T) {
@@ -95,6 +88,14 @@ func TestF24_NonsenseStagesDoNotStopTheRest(t *testing.T) {
 		wantNo(t, inflight.Shutdown(t.Context()))
 		wantNo(t, inflight.Shutdown(t.Context(), inflight.Stage{Name: "d", Stop: ok}))
 	})
+}
+
+// TestF24_StopThatTellsOfAnotherLimit: it has returned, whatever its error is made of.
+func TestF24_StopThatTellsOfAnotherLimit(t *testing.T) {
+	err := inflight.Shutdown(t.Context(), inflight.Stage{Name: "a", Stop: func(context.Context) error { return guard.ErrReleaseTimeout }})
+	if stages := parts(t, err); len(stages) != 1 || stages[0].Err != guard.ErrReleaseTimeout || errors.Is(err, inflight.ErrStuck) || isOpen(stages[0].Done) {
+		t.Errorf("the error is %v", err)
+	}
 }
 
 func TestF23_LoopStageBeforeItsValues(t *testing.T) {

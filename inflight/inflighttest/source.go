@@ -13,8 +13,8 @@ import (
 type Script int
 
 const (
-	// Late completes when the test calls Complete. It has no cancel function.
-	Late Script = iota
+	// OnCall completes when the test calls Complete. It has no cancel function.
+	OnCall Script = iota
 	// Inline completes inside Register.
 	Inline
 	// BeforeReturn completes on another goroutine before Register returns.
