@@ -52,7 +52,7 @@ func (r *recorder) want(t *testing.T, words ...string) {
 func TestScripts(t *testing.T) {
 	type script = inflighttest.Script
 	want := map[script][]string{
-		inflighttest.OnCall:               {"register", "registered", "complete true"},
+		inflighttest.OnCall:             {"register", "registered", "complete true"},
 		inflighttest.Inline:             {"register", "complete true", "registered", "complete false"},
 		inflighttest.BeforeReturn:       {"register", "complete true", "registered", "complete false"},
 		inflighttest.FailedRegistration: {"register", "registered", "complete false"},
