@@ -138,13 +138,14 @@ func (s *Scope) admit(c *child) error {
 	return nil
 }
 
-// linkLocked lists the child. Children that have ended stay in the list until they are many, so
+// linkLocked lists the child. Children that have ended stay in the list until it has doubled, so
 // that a child takes no lock to end.
 func (s *Scope) linkLocked(c *child) {
-	running := s.running.Add(1)
+	s.running.Add(1)
 	c.older, s.newest = s.newest, c
-	if s.listed++; s.listed > 2*int32(running)+keepEnded {
+	if s.listed++; s.listed == s.full {
 		s.dropEndedLocked()
+		s.full = 2*s.listed + keepEnded
 	}
 }
 

@@ -215,3 +215,54 @@ func TestOwnedCanBeGivenBackEarly(t *testing.T) {
 		}
 	})
 }
+
+// TestNothingStartsWhileReleasing: what would be started then could use what is released.
+func TestNothingStartsWhileReleasing(t *testing.T) {
+	var b book
+	var late error
+	wantNo(t, run(t, func(_ context.Context, s *scope.Scope) error {
+		res := seat(&b, "a", nil)
+		res.Release = func(context.Context, string, guard.Outcome) error {
+			late = s.Go(t.Context(), "late", func(context.Context) error {
+				t.Error("a child ran while the scope released")
+				return nil
+			})
+			return nil
+		}
+		own(t, s, res)
+		return nil
+	}))
+	wantIs(t, late, scope.ErrClosed)
+}
+
+// TestRunWaitsForTheReleaseOfAClose: whoever closes the scope of a Run releases what it owns,
+// once, and Run does not return before that.
+func TestRunWaitsForTheReleaseOfAClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b book
+		var closed error
+		ended := make(chan struct{})
+		err := run(t, func(_ context.Context, s *scope.Scope) error {
+			res := seat(&b, "a", nil)
+			res.Release = func(context.Context, string, guard.Outcome) error {
+				time.Sleep(time.Second / 2)
+				b.note("released")
+				return errFirst
+			}
+			own(t, s, res)
+			go func() {
+				defer close(ended)
+				closed = s.Close(context.Background(), nil)
+			}()
+			synctest.Wait()
+			b.note("the body ends")
+			return nil
+		})
+		b.note("run returned")
+		<-ended
+		if _, one := err.(*guard.Error); !one || closed != err {
+			t.Errorf("Run returned %v, Close %v; want the one error of the release", err, closed)
+		}
+		b.want(t, "acquire a", "the body ends", "released", "run returned")
+	})
+}

@@ -95,7 +95,7 @@ func (m *match[T]) decide(ctx context.Context, where *Scope) (T, error) {
 		if due && started < len(m.fs) && (m.Limit <= 0 || started-ended < m.Limit) {
 			m.start(ctx, where, started)
 			started++
-			due = m.Stagger <= 0
+			due = m.Stagger == 0
 			timer.Reset(m.Stagger)
 			continue
 		}
@@ -170,11 +170,18 @@ func (m *match[T]) loses(f arrival[T]) error {
 
 // end decides the race for f.
 func (m *match[T]) end(f arrival[T]) (T, error) {
-	m.over(f.index, ErrLost)
+	m.settle()
+	for i, cancel := range m.cancels {
+		if i != f.index && cancel != nil {
+			cancel(ErrLost)
+		}
+	}
+	m.discardRest()
 	return f.Value, f.Err
 }
 
-// interrupted ends the race when ctx has ended. A winner that is there already wins.
+// interrupted ends the race when ctx has ended, and with it the racers' contexts. A winner that
+// is there already wins.
 func (m *match[T]) interrupted(ctx context.Context) (T, error) {
 	for {
 		select {
@@ -186,22 +193,22 @@ func (m *match[T]) interrupted(ctx context.Context) (T, error) {
 			continue
 		default:
 		}
-		m.over(-1, context.Cause(ctx))
+		m.settle()
+		m.discardRest()
 		var none T
 		return none, context.Cause(ctx)
 	}
 }
 
-// over closes the race, cancels all but the winner and discards what came meanwhile.
-func (m *match[T]) over(winner int, cause error) {
+// settle decides the race: who arrives from now on is late.
+func (m *match[T]) settle() {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.decided = true
-	m.mu.Unlock()
-	for i, cancel := range m.cancels {
-		if i != winner && cancel != nil {
-			cancel(cause)
-		}
-	}
+}
+
+// discardRest discards what came before that and did not win.
+func (m *match[T]) discardRest() {
 	for len(m.results) > 0 {
 		m.discard(<-m.results)
 	}

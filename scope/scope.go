@@ -45,8 +45,9 @@ type Scope struct {
 
 	mu      sync.Mutex // guards the fields of this block
 	state   state
-	listed  int32         // children that are linked,
-	newest  *child        // with some that have ended
+	newest  *child        // the children, linked, with some that have ended:
+	listed  int32         // so many,
+	full    int32         // and when there are this many, those are taken out
 	stopped error         // why children are cancelled by the scope itself
 	trouble *trouble      // nil while there is none
 	own     *ownContext   // made when it is first asked for
@@ -170,7 +171,7 @@ func (s *Scope) blockResult(body error) error {
 func New(ctx context.Context, cfg Config) *Scope { return start(ctx, cfg, false) }
 
 func start(ctx context.Context, cfg Config, block bool) *Scope {
-	s := &Scope{cfg: cfg, block: block, parent: ctx}
+	s := &Scope{cfg: cfg, block: block, parent: ctx, full: keepEnded}
 	if s.cfg.Keep == 0 {
 		s.cfg.Keep = defaultKeep
 	}

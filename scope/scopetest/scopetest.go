@@ -49,10 +49,7 @@ const yields = 1_000_000
 func Goroutines(t testing.TB) {
 	before, many := goroutines(), runtime.NumGoroutine()
 	t.Cleanup(func() {
-		for range yields {
-			if runtime.NumGoroutine() <= many {
-				break
-			}
+		for i := 0; i < yields && runtime.NumGoroutine() > many; i++ {
 			runtime.Gosched()
 		}
 		left := since(before)
@@ -73,23 +70,23 @@ func since(before map[string]string) (left []string) {
 	return left
 }
 
-// goroutines returns the stacks of all but the caller's goroutine and the runtime's, by number.
+// goroutines returns the stacks of all goroutines but tests and the runtime's own, by number.
 func goroutines() map[string]string {
-	buf := make([]byte, 1<<20)
-	for {
-		n := runtime.Stack(buf, true)
-		if n < len(buf) {
-			buf = buf[:n]
-			break
-		}
-		buf = make([]byte, 2*len(buf))
-	}
 	all := map[string]string{}
-	for i, stack := range strings.Split(string(buf), "\n\n") {
-		id, _, ok := strings.Cut(strings.TrimPrefix(stack, "goroutine "), " ")
-		if ok && i > 0 && !strings.Contains(stack, "created by testing.") && !strings.Contains(stack, "testing.Main") {
+	for stack := range strings.SplitSeq(stacks(), "\n\n") {
+		if id, _, ok := strings.Cut(stack, " ["); ok && !strings.Contains(stack, "created by testing.") {
 			all[id] = stack
 		}
 	}
 	return all
+}
+
+func stacks() string {
+	buf := make([]byte, 1<<20)
+	for {
+		if n := runtime.Stack(buf, true); n != len(buf) {
+			return string(buf[:n])
+		}
+		buf = make([]byte, 2*len(buf))
+	}
 }

@@ -94,6 +94,17 @@ func TestGoroutinesLeftBehind(t *testing.T) {
 	}
 }
 
+// TestGoroutinesOfTests: a parallel test that waits for its parent is nobody's leak.
+func TestGoroutinesOfTests(t *testing.T) {
+	p := newProbe(t)
+	scopetest.Goroutines(p)
+	t.Run("waits for its parent", func(t *testing.T) { t.Parallel() })
+	p.end()
+	if len(p.errs) != 0 {
+		t.Errorf("the test said %q", p.errs)
+	}
+}
+
 func TestNoGoroutinesLeftBehind(t *testing.T) {
 	p := newProbe(t)
 	scopetest.Goroutines(p)
