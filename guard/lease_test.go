@@ -172,9 +172,13 @@ func TestG23_ForgottenLeaseIsReportedNotReleased(t *testing.T) {
 		wantNo(t, l.Close(t.Context(), guard.Outcome{}))
 		l = nil
 		forget(t, &desk{change: func(r *guard.Resource[int]) { r.Observe = nil }}, move) // nobody to tell
+		before := time.Now()
 		forget(t, d, move)
 
 		e := collect(t, leaks)
+		if e.Held <= 0 || e.Held > time.Since(before) {
+			t.Errorf("held for %v, of the %v since before its Open", e.Held, time.Since(before))
+		}
 		_, place, _ := strings.Cut(e.Err.Error(), "opened at\n")
 		first, _, _ := strings.Cut(place, "\n")
 		if e.Name != "key" || !strings.HasSuffix(first, "guard_test.forget") || !strings.Contains(place, "lease_test.go:") {

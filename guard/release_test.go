@@ -420,6 +420,22 @@ func TestObserverHearsForHowLongItWasHeld(t *testing.T) {
 	})
 }
 
+func TestObserverHearsHowLongAnAcquireTook(t *testing.T) {
+	for _, failure := range []error{nil, errBody} {
+		synctest.Test(t, func(t *testing.T) {
+			d := &desk{acquire: func(context.Context) error {
+				time.Sleep(time.Minute)
+				return failure
+			}}
+			_, err := guard.Use(t.Context(), d.resource(), with("", nil))
+			wantIs(t, err, failure)
+			if es := d.heard(guard.StepAcquire); len(es) != 1 || es[0].Took != time.Minute || es[0].Err != failure {
+				t.Errorf("heard %+v, want one acquire of a minute with the error %v", es, failure)
+			}
+		})
+	}
+}
+
 // A use is one allocation, and stays it where the release only asks whether its context has
 // ended; one that waits on it pays for the timer and the channel.
 func TestWhatAUseAllocates(t *testing.T) {
