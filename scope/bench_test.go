@@ -2,6 +2,7 @@ package scope_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"sync"
 	"testing"
@@ -78,48 +79,68 @@ func BenchmarkNewClose(b *testing.B) {
 
 const hands = 8
 
+// works are what the workers' functions do: nothing, which shows the hand-over alone, and the
+// little that a function worth handing over does at the least.
+var works = []struct {
+	name string
+	do   func()
+}{
+	{"empty", func() {}},
+	{"hash of 2 KiB", func() { sha256.Sum256(block[:]) }},
+}
+
+var block [2048]byte
+
 func BenchmarkPlainWorkers(b *testing.B) {
-	queue := make(chan func(), 100)
-	var ended sync.WaitGroup
-	for range hands {
-		ended.Go(func() {
-			for f := range queue {
-				f()
+	for _, work := range works {
+		b.Run(work.name, func(b *testing.B) {
+			queue := make(chan func(), 100)
+			var ended sync.WaitGroup
+			for range hands {
+				ended.Go(func() {
+					for f := range queue {
+						f()
+					}
+				})
 			}
+			b.ReportAllocs()
+			for b.Loop() {
+				var done sync.WaitGroup
+				done.Add(100)
+				for range 100 {
+					queue <- func() { work.do(); done.Done() }
+				}
+				done.Wait()
+			}
+			close(queue)
+			ended.Wait()
 		})
 	}
-	b.ReportAllocs()
-	for b.Loop() {
-		var done sync.WaitGroup
-		done.Add(100)
-		for range 100 {
-			queue <- func() { done.Done() }
-		}
-		done.Wait()
-	}
-	close(queue)
-	ended.Wait()
 }
 
 func BenchmarkWorkers(b *testing.B) {
-	ctx := b.Context()
-	w, err := scope.NewWorkers(ctx, scope.WorkerConfig{Count: hands, Queue: 100})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		var done sync.WaitGroup
-		done.Add(100)
-		for range 100 {
-			err := w.Go(ctx, "job", func(context.Context) error { done.Done(); return nil })
+	for _, work := range works {
+		b.Run(work.name, func(b *testing.B) {
+			ctx := b.Context()
+			w, err := scope.NewWorkers(ctx, scope.WorkerConfig{Count: hands, Queue: 100})
 			if err != nil {
 				b.Fatal(err)
 			}
-		}
-		done.Wait()
-	}
-	if err := w.Close(ctx, nil); err != nil {
-		b.Fatal(err)
+			b.ReportAllocs()
+			for b.Loop() {
+				var done sync.WaitGroup
+				done.Add(100)
+				for range 100 {
+					err := w.Go(ctx, "job", func(context.Context) error { work.do(); done.Done(); return nil })
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+				done.Wait()
+			}
+			if err := w.Close(ctx, nil); err != nil {
+				b.Fatal(err)
+			}
+		})
 	}
 }
