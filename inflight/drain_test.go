@@ -118,6 +118,25 @@ func deep(n int, f func() error) error {
 	return deep(n-1, f)
 }
 
+// TestF18_WaitWhileACallbackRunsElsewhere waits for it, as it must.
+func TestF18_WaitWhileACallbackRunsElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, let := newBench(t), make(chan struct{})
+		c, s := b.config(), &source{}
+		c.OnComplete = func(int, []byte, error) { <-let }
+		o, err := inflight.Start(b.set, c, b.pool.Get(), s.Register)
+		wantNo(t, err)
+		go s.Complete()
+		synctest.Wait() // in OnComplete now
+		waited := make(chan error, 1)
+		go func() { waited <- o.Wait(context.Background()) }()
+		synctest.Wait()
+		close(let)
+		wantNo(t, <-waited)
+		wantTake(t, o, 0, nil)
+	})
+}
+
 func TestF18_WaitInsideItsOwnCallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

@@ -1,6 +1,10 @@
 package inflight
 
-import "runtime"
+import (
+	"runtime"
+	"strconv"
+	"strings"
+)
 
 // within calls f. Every function of a user that belongs to an operation is called through it,
 // so that inside can see it on the stack. That costs the many calls nothing and the few waits,
@@ -32,14 +36,12 @@ func inside() bool {
 // goroutine returns the number of the calling goroutine, never 0. Only loops and registrations
 // ask, which must know exactly whether they are called from themselves; the runtime tells it
 // nowhere but in the first line of a stack.
-func goroutine() (id uint64) {
-	var line [32]byte
-	n := runtime.Stack(line[:], false)
-	for _, c := range line[len("goroutine "):n] {
-		if c < '0' || c > '9' {
-			break
-		}
-		id = 10*id + uint64(c-'0')
+func goroutine() uint64 {
+	var line [64]byte
+	first, _, _ := strings.Cut(string(line[:runtime.Stack(line[:], false)]), " [")
+	id, err := strconv.ParseUint(strings.TrimPrefix(first, "goroutine "), 10, 64)
+	if err != nil {
+		panic(err) // the runtime prints stacks in another way
 	}
 	return id
 }

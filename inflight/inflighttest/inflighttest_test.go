@@ -97,9 +97,9 @@ func TestF16_SourceWritesAfterItCompleted(t *testing.T) {
 	s.Complete()
 	o.Abandon()
 	r.want(t)
-	kept[3] = 42
+	kept[0] = 42
 	again := pool.Get()
-	r.want(t, "byte 3 of a released buffer was written to", "read #1")
+	r.want(t, "byte 0 of a released buffer was written to", "read #1")
 	if err := again.Release(); err != nil {
 		t.Error(err)
 	}
@@ -166,4 +166,25 @@ func TestF8_WatchReportsWhatNeverEnds(t *testing.T) {
 			t.Errorf("reported %q", r.errors)
 		}
 	})
+}
+
+// TestErrBelongsToTheScript: it is the completion's, but where the registration fails the
+// registration's.
+func TestErrBelongsToTheScript(t *testing.T) {
+	for script, want := range map[inflighttest.Script]error{inflighttest.OnCall: errCause, inflighttest.FailedRegistration: nil} {
+		s, set := &inflighttest.Source[int]{Script: script, Err: errCause}, &inflight.Set{}
+		completed := make(chan error, 1)
+		config := inflight.Config[int]{OnComplete: func(_ int, _ []byte, err error) { completed <- err }}
+		_, err := inflight.Start(set, config, nil, func(c inflight.Completer[int]) (func(error), error) {
+			cancel, err := s.Register(c)
+			s.Complete()
+			return cancel, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := <-completed; got != want {
+			t.Errorf("script %d completed with %v, want %v", script, got, want)
+		}
+	}
 }
