@@ -154,6 +154,15 @@ func TestF18_WaitInsideItsOwnCallback(t *testing.T) {
 	})
 }
 
+// TestF17_DrainOfNothing is never a failure, also where ctx has ended.
+func TestF17_DrainOfNothing(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 { // either case of a select may come first
+		wantNo(t, new(inflight.Set).Drain(ctx, nil))
+	}
+}
+
 func TestF19_StartAfterDrain(t *testing.T) {
 	b := newBench(t)
 	wantNo(t, b.set.Drain(t.Context(), nil))

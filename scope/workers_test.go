@@ -326,3 +326,48 @@ func TestEveryFunctionRunsOrIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestRunningFollowsTheWorker from one function to the next, and to one without a name.
+func TestRunningFollowsTheWorker(t *testing.T) {
+	in(t, func(t *testing.T) {
+		w, err := scope.NewWorkers(t.Context(), scope.WorkerConfig{Count: 1, Queue: 3})
+		wantNo(t, err)
+		for _, name := range []string{"a", "b", ""} {
+			wantNo(t, w.Go(t.Context(), name, stubborn(time.Second)))
+		}
+		for _, name := range []string{"a", "b", ""} {
+			synctest.Wait()
+			if now := w.Running(); len(now) != 1 || now[0].Name != name {
+				t.Errorf("running: %v, want %q", now, name)
+			}
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		wantNo(t, w.Go(t.Context(), "", stubborn(time.Second)))
+		synctest.Wait()
+		if now := w.Running(); len(now) != 1 {
+			t.Errorf("running: %v, want one without a name", now)
+		}
+		wantNo(t, w.Close(t.Context(), nil))
+	})
+}
+
+// TestCancelRefusesAllThatIsQueued by one worker.
+func TestCancelRefusesAllThatIsQueued(t *testing.T) {
+	in(t, func(t *testing.T) {
+		w, err := scope.NewWorkers(t.Context(), scope.WorkerConfig{Count: 1, Queue: 3})
+		wantNo(t, err)
+		wantNo(t, w.Go(t.Context(), "first", stubborn(time.Second)))
+		synctest.Wait()
+		var tasks []*scope.Task[int]
+		for range 3 {
+			tasks = append(tasks, scope.Async(t.Context(), w, "queued", func(context.Context) (int, error) { return 1, nil }))
+		}
+		w.Cancel(errCause)
+		for _, task := range tasks {
+			_, err := task.Await(t.Context())
+			wantIs(t, err, scope.ErrClosed, errCause)
+		}
+		wantNo(t, w.Close(t.Context(), nil))
+	})
+}
