@@ -343,6 +343,9 @@ func TestRunningFollowsTheWorker(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()
+		if now := w.Running(); len(now) != 0 {
+			t.Errorf("running: %v, want nothing", now)
+		}
 		wantNo(t, w.Go(t.Context(), "", stubborn(time.Second)))
 		synctest.Wait()
 		if now := w.Running(); len(now) != 1 {

@@ -82,7 +82,7 @@ func goroutines() map[string]string {
 }
 
 func stacks() string {
-	buf := make([]byte, 4<<10)
+	buf := make([]byte, 1<<10)
 	for {
 		if n := runtime.Stack(buf, true); n != len(buf) {
 			return string(buf[:n])
