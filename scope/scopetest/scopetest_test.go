@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -90,6 +91,21 @@ func TestGoroutinesLeftBehind(t *testing.T) {
 	close(stop)
 	<-ended
 	if len(p.errs) != 1 || !strings.Contains(p.errs[0], "1 goroutines are left") || !strings.Contains(p.errs[0], "TestGoroutinesLeftBehind") {
+		t.Errorf("the test said %q", p.errs)
+	}
+}
+
+// TestGoroutinesAboutToEnd get the processor to do so.
+func TestGoroutinesAboutToEnd(t *testing.T) {
+	p := newProbe(t)
+	scopetest.Goroutines(p)
+	go func() {
+		for range 1000 {
+			runtime.Gosched()
+		}
+	}()
+	p.end()
+	if len(p.errs) != 0 {
 		t.Errorf("the test said %q", p.errs)
 	}
 }
