@@ -23,8 +23,9 @@ var (
 
 // Error reports a release that failed, together with what failed before it. Every error of
 // this package in which a release or reclaim failed is or holds an *Error. In one of Use or
-// Execute, Body == nil means that the work, and its Commit, did succeed. Close knows only the
-// Commit: how the work ended is what its caller told it.
+// Execute, Body == nil means that the work, and its Commit, did succeed; where Uses are nested,
+// ask [WorkSucceeded]. Close knows only the Commit: how the work ended is what its caller told
+// it.
 type Error struct {
 	Name    string // the resource's
 	Body    error  // of the acquire, the body or its Commit; nil when all went well
@@ -45,6 +46,17 @@ func (e *Error) Unwrap() []error {
 		return []error{e.Release}
 	}
 	return []error{e.Body, e.Release}
+}
+
+// WorkSucceeded reports whether the work is done although err may not be nil: nothing has failed
+// but releases, of this Use and of those inside it. A body that wraps or joins the error of a
+// Use inside it makes that a failure of its own.
+func WorkSucceeded(err error) bool {
+	if err == nil {
+		return true
+	}
+	e, ok := err.(*Error)
+	return ok && WorkSucceeded(e.Body)
 }
 
 // both joins the error of the work and that of the release.

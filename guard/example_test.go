@@ -68,9 +68,7 @@ func ExampleUse_nested() {
 		})
 	})
 	fmt.Println(frames, err)
-	if e, ok := errors.AsType[*guard.Error](err); ok {
-		fmt.Println("the work succeeded:", e.Body == nil)
-	}
+	fmt.Println("the work succeeded:", guard.WorkSucceeded(err))
 	// Output:
 	// seat 1 comes back, the work completed
 	// licence comes back

@@ -45,12 +45,13 @@ type Resource[T any] struct {
 	// Grace, when positive, sets a hard limit of Timeout + Grace for a release that ignores
 	// its context: whoever waits for it is then let go with ErrReleaseTimeout, while the
 	// release goes on in its own goroutine and Lease.Done stays open until it returns; who
-	// sets Grace waits for Done before ending what Release uses. Zero means that Release runs
+	// sets Grace waits for Done before ending what Release uses. What it returns in the end is
+	// told to Observe alone, and of a Reclaim, which has no Lease, its end too. Zero means that Release runs
 	// on the closer's goroutine and is waited for however long it takes.
 	Grace time.Duration
 
 	// Observe hears what happened, for counts and durations. It is called on the goroutine
-	// where it happened and must not block or panic. Optional.
+	// where it happened, so by several at once, and must not block or panic. Optional.
 	Observe func(Event)
 }
 

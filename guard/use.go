@@ -19,6 +19,8 @@ import (
 //   - The error of Acquire is returned as it is, and nothing is released.
 //   - A panic of Acquire, body or Commit goes on, and so does a Goexit, after the release;
 //     an error of that release then reaches only Resource.Observe.
+//   - A Use whose release failed has failed for a Use around it, which then is told Failed and
+//     does not commit, unless its body looks at the error first: see [WorkSucceeded].
 //   - A body may Transfer its lease away, or Close it and so say itself how the work ended: Use
 //     then commits and releases nothing more. A deferred Close with an empty Outcome, which is
 //     right after Open, is wrong in a body: it means abandoned, and nothing is committed.

@@ -213,3 +213,28 @@ func TestG26_BrokerIsNeverClosed(t *testing.T) {
 		t.Errorf("broker closed %d times, %d releases; want 0 and %d", b.closed, released, 2*len(bodies)+1)
 	}
 }
+
+func TestWorkSucceeded(t *testing.T) {
+	releases := &desk{release: func(context.Context, guard.Outcome) error { return errRelease }}
+	use := func(body func() error) error {
+		_, err := guard.Use(t.Context(), releases.resource(), func(context.Context, *lease) (string, error) { return "", body() })
+		return err
+	}
+	inner := func(err error) func() error { return func() error { return use(func() error { return err }) } }
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"nothing failed":                         {nil, true},
+		"the release":                            {use(func() error { return nil }), true},
+		"both releases":                          {use(inner(nil)), true},
+		"the inner work":                         {use(inner(errBody)), false},
+		"the work":                               {use(func() error { return errBody }), false},
+		"work that joins the error of a release": {use(func() error { return errors.Join(inner(nil)(), errBody) }), false},
+		"an error of nobody's":                   {errBody, false},
+	} {
+		if got := guard.WorkSucceeded(c.err); got != c.want {
+			t.Errorf("%s failed: the work succeeded %v, want %v", name, got, c.want)
+		}
+	}
+}

@@ -20,6 +20,7 @@ type Affine[T any] struct {
 
 	mu    sync.Mutex // guards the fields below
 	ended bool       // destroy has begun
+	inUse int        // functions of Do that run, one inside the other
 	value T
 }
 
@@ -61,11 +62,7 @@ func (a *Affine[T]) Do(ctx context.Context, f func(T) error) error {
 		if !c.begin() {
 			return
 		}
-		if v, err := a.get(); err != nil {
-			c.err = err
-		} else {
-			c.err = f(v)
-		}
+		c.err = a.use(f)
 	})
 	if err != nil {
 		return fmt.Errorf("inflight: use %s: %w", a.name, err)
@@ -80,6 +77,23 @@ func (a *Affine[T]) Do(ctx context.Context, f func(T) error) error {
 	}
 	<-c.done
 	return c.err
+}
+
+// use calls f with the value.
+func (a *Affine[T]) use(f func(T) error) error {
+	v, err := a.get()
+	if err != nil {
+		return err
+	}
+	a.count(1)
+	defer a.count(-1)
+	return f(v)
+}
+
+func (a *Affine[T]) count(more int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.inUse += more
 }
 
 // call is one Do: either it runs or it is withdrawn.
@@ -124,8 +138,11 @@ func (a *Affine[T]) post(f func()) error {
 // returns the same. When ctx ends before that, the error is ErrPending and the cause, and the
 // value will be destroyed all the same; a later Destroy waits on. When the executor refuses the
 // post, nothing has changed and Destroy can be tried again; the value is never destroyed on
-// another goroutine instead.
+// another goroutine instead. From inside a Do of the value it is ErrInside.
 func (a *Affine[T]) Destroy(ctx context.Context) error {
+	if a.inside() {
+		return fmt.Errorf("inflight: destroy %s: %w: a Do of it still runs", a.name, ErrInside)
+	}
 	if !a.isEnded() {
 		// Refused after it ended means: another Destroy was first, and the executor ended since.
 		if err := a.post(a.finish); err != nil && !a.isEnded() {
@@ -143,6 +160,17 @@ func (a *Affine[T]) Destroy(ctx context.Context) error {
 	default:
 		return fmt.Errorf("inflight: destroy %s: %w: %w", a.name, ErrPending, context.Cause(ctx))
 	}
+}
+
+// inside reports whether the caller is a function of Do, or was called by one.
+func (a *Affine[T]) inside() bool {
+	k, ok := a.on.(keeper)
+	if !ok || !k.within() {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.inUse > 0
 }
 
 // finish destroys the value, the first time.

@@ -131,6 +131,31 @@ func TestF21_DestroyFromTheLoopItself(t *testing.T) {
 	})
 }
 
+// TestF21_DestroyInsideADo would take the value from under the function that uses it.
+func TestF21_DestroyInsideADo(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *inflight.Loop) {
+		var p probe
+		a, err := inflight.Bind(l, "icon", 7, func(int) error { p.note("destroy"); return nil })
+		wantNo(t, err)
+		wantIs(t, a.Do(t.Context(), func(int) error {
+			wantNo(t, a.Do(t.Context(), func(int) error { return nil }))
+			err := a.Destroy(t.Context())
+			p.note("still in use")
+			return err
+		}), inflight.ErrInside)
+		wantNo(t, l.Post(func() { // a Do that did not return uses it no more
+			func() {
+				defer func() { recover() }()
+				a.Do(context.Background(), func(int) error { panic(errDisk) })
+			}()
+			wantNo(t, a.Destroy(context.Background()))
+		}))
+		synctest.Wait()
+		p.wantBook(t, "still in use", "destroy")
+		wantNo(t, l.Shutdown(t.Context()))
+	})
+}
+
 func TestF21_WaitsThatGiveUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *inflight.Loop) {
 		var p probe

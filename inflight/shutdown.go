@@ -66,7 +66,8 @@ type StageError struct {
 	Stage string
 	Err   error
 	// Done is closed when Stop has returned, or was never called. Whoever ends what a
-	// stuck stage uses waits for it first.
+	// stuck stage uses waits for it first. What such a Stop returns in the end is told to
+	// nobody: it keeps that itself.
 	Done <-chan struct{}
 }
 

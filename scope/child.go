@@ -99,6 +99,9 @@ func (s *Scope) takePlace(ctx context.Context, name string) error {
 	case <-s.ctx.Done():
 		return s.refusal(name, context.Cause(&s.ctx))
 	case <-ctx.Done():
+		if cause := context.Cause(&s.ctx); cause != nil { // ctx may be the children's, and end for that
+			return s.refusal(name, cause)
+		}
 		return fmt.Errorf("scope: start %s: no place within the limit of %d: %w", s.label(name), s.cfg.Limit, context.Cause(ctx))
 	}
 }

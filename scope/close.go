@@ -177,9 +177,11 @@ func (s *Scope) result() error {
 }
 
 // past is closed: what one waits for has happened.
-var past = make(chan struct{})
-
-func init() { close(past) }
+var past = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 func (s *Scope) whenOver() <-chan struct{} {
 	s.mu.Lock()

@@ -1,7 +1,6 @@
 package scope
 
 import (
-	"cmp"
 	"context"
 	"errors"
 
@@ -22,6 +21,11 @@ type holding struct {
 // opposite order, each with its own time limit, also when another fails; their errors are in
 // the scope's result. Own fails as guard.Open does, or with ErrClosed. The lease may be closed
 // or transferred earlier; then nothing is left to do.
+//
+// A release is told how the scope's work ended, and a Commit runs before it only where that is
+// Completed: the body and every child that was started returned nil. One that gave up because
+// its context had ended, which is no failure of the scope, makes it Cancelled; whose end at a
+// cancel leaves nothing undone, such as a heartbeat, returns nil then.
 func Own[T any](ctx context.Context, s *Scope, res guard.Resource[T]) (*guard.Lease[T], error) {
 	c := &child{name: "acquire " + res.Name}
 	if err := s.admit(c); err != nil {
@@ -55,25 +59,21 @@ func (s *Scope) release() (errs []error) {
 	return errs
 }
 
-// outcome says how the scope's work ended.
+// outcome says how the scope's work ended. What counts is what the body and the children did, not
+// why they were told to end: a cancel that cut nobody off has left the work complete.
 func (s *Scope) outcome() guard.Outcome {
 	t, stopped := s.told()
-	stopped = cmp.Or(stopped, ErrClosed)
-	o := guard.Outcome{Kind: guard.Completed, Err: stopped, Cause: context.Cause(s.parent)}
+	o := guard.Outcome{Kind: guard.Completed, Cause: context.Cause(&s.ctx)}
 	_, panicked := errors.AsType[*guard.PanicError](stopped)
 	switch failure := t.failures.join(); {
 	case panicked:
-		o.Kind = guard.Panicked
+		o.Kind, o.Err = guard.Panicked, stopped
 	case failure != nil:
 		o.Kind, o.Err = guard.Failed, failure
 	case errors.Is(stopped, guard.ErrExited):
-		o.Kind = guard.Exited
-	case !errors.Is(stopped, ErrClosed):
-		o.Kind = guard.Cancelled
-	case o.Cause != nil && t.cut:
+		o.Kind, o.Err = guard.Exited, stopped
+	case t.cut:
 		o.Kind, o.Err = guard.Cancelled, o.Cause
-	default:
-		o.Err = nil
 	}
 	return o
 }

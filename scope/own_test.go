@@ -63,7 +63,15 @@ func TestOwnedHearsHowTheScopeEnded(t *testing.T) {
 		{guard.Completed, func(context.Context, func(), *scope.Scope) error { return nil }},
 		{guard.Failed, func(context.Context, func(), *scope.Scope) error { return errBody }},
 		{guard.Cancelled, func(ctx context.Context, cancel func(), _ *scope.Scope) error { cancel(); return untilDone(ctx) }},
-		{guard.Cancelled, func(_ context.Context, _ func(), s *scope.Scope) error { s.Cancel(errCause); return nil }},
+		{guard.Completed, func(_ context.Context, _ func(), s *scope.Scope) error { s.Cancel(errCause); return nil }},
+		{guard.Cancelled, func(ctx context.Context, _ func(), s *scope.Scope) error {
+			defer s.Cancel(errCause)
+			return s.Go(ctx, "gives up", untilDone)
+		}},
+		{guard.Completed, func(ctx context.Context, _ func(), s *scope.Scope) error {
+			defer s.Cancel(errCause)
+			return s.Go(ctx, "heartbeat", func(ctx context.Context) error { <-ctx.Done(); return nil })
+		}},
 		{guard.Cancelled, func(ctx context.Context, cancel func(), s *scope.Scope) error {
 			cancel()
 			return s.Go(ctx, "gives up", untilDone)
@@ -86,6 +94,36 @@ func TestOwnedHearsHowTheScopeEnded(t *testing.T) {
 				})
 			})
 			b.want(t, "acquire a", "release a: "+c.kind.String())
+		})
+	}
+}
+
+// TestCloseThatCutsWorkOffDoesNotCommit: a child that gives up at a Close has not failed, but
+// what it worked on is not complete.
+func TestCloseThatCutsWorkOffDoesNotCommit(t *testing.T) {
+	for _, c := range []struct {
+		child func(context.Context) error
+		cause error
+		want  []string
+	}{
+		{untilDone, nil, []string{"acquire a", "release a: cancelled, the scope is closed"}},
+		{untilDone, errCause, []string{"acquire a", "release a: cancelled, the caller went away"}},
+		{func(context.Context) error { return nil }, errCause, []string{"acquire a", "commit a", "release a: completed, the caller went away"}},
+	} {
+		in(t, func(t *testing.T) {
+			var b book
+			s := scope.New(t.Context(), scope.Config{})
+			res := seat(&b, "a", nil)
+			res.Commit = func(context.Context, string) error { b.note("commit a"); return nil }
+			res.Release = func(_ context.Context, _ string, o guard.Outcome) error {
+				b.note("release a: %v, %v", o.Kind, o.Cause)
+				return nil
+			}
+			own(t, s, res)
+			mustGo(t, s, "child", c.child)
+			synctest.Wait()
+			wantNo(t, s.Close(t.Context(), c.cause))
+			b.want(t, c.want...)
 		})
 	}
 }

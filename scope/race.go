@@ -17,8 +17,8 @@ type Race[T any] struct {
 	// Accept says whether a result wins; nil accepts each without an error. One that always
 	// says yes makes it a race to be first to end.
 	Accept func(v T, err error) bool
-	// Discard gets the values that came without an error and did not win, each once. Its
-	// context has the caller's values, not its cancellation, and ends after DiscardTimeout.
+	// Discard gets the values that came without an error and did not win, each once, several
+	// at the same time. Its context has the caller's values, not its cancellation, and ends after DiscardTimeout.
 	Discard func(ctx context.Context, v T)
 	// DiscardTimeout is 10 s if it is 0.
 	DiscardTimeout time.Duration
@@ -124,7 +124,7 @@ func (m *match[T]) start(ctx context.Context, where *Scope, i int) {
 	m.cancels[i] = cancel
 	var v T
 	err := where.start(ctx, job{
-		name: fmt.Sprintf("%s %d", cmp.Or(m.Name, "racer"), i+1),
+		name: m.label(i),
 		run: func(ctx context.Context) (err error) {
 			defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
 			v, err = m.fs[i](own)
@@ -153,6 +153,8 @@ func (m *match[T]) arrive(f arrival[T]) {
 	}
 }
 
+func (m *match[T]) label(i int) string { return fmt.Sprintf("%s %d", cmp.Or(m.Name, "racer"), i+1) }
+
 func (m *match[T]) wins(f arrival[T]) bool {
 	if m.Accept == nil {
 		return f.Err == nil
@@ -163,7 +165,7 @@ func (m *match[T]) wins(f arrival[T]) bool {
 func (m *match[T]) loses(f arrival[T]) error {
 	m.discard(f)
 	if f.Err == nil {
-		return fmt.Errorf("result %d was not accepted", f.index+1)
+		return fmt.Errorf("the result of %s was not accepted", m.label(f.index))
 	}
 	return f.Err
 }

@@ -263,7 +263,7 @@ func TestNothingAccepted(t *testing.T) {
 		var b bin
 		_, err := scope.Race[string]{Discard: b.discard, Accept: func(string, error) bool { return false }}.Run(t.Context(),
 			after(time.Second, "a", nil), after(2*time.Second, "b", nil))
-		if err == nil || err.Error() != "result 1 was not accepted; result 2 was not accepted" {
+		if err == nil || err.Error() != "the result of racer 1 was not accepted; the result of racer 2 was not accepted" {
 			t.Errorf("error is %v", err)
 		}
 		b.want(t, "a", "b")

@@ -353,3 +353,18 @@ func TestStartAfterRun(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// TestRefusalOfAScopeThatFailed is one, whichever context its starter gave for the wait.
+func TestRefusalOfAScopeThatFailed(t *testing.T) {
+	for range 50 { // either case of a select may come first
+		in(t, func(t *testing.T) {
+			err := scope.Run(t.Context(), scope.Config{Limit: 1}, func(ctx context.Context, s *scope.Scope) error {
+				mustGo(t, s, "first", func(context.Context) error { time.Sleep(time.Second); return errFirst })
+				err := s.Go(ctx, "second", func(context.Context) error { return nil })
+				wantIs(t, err, scope.ErrClosed, errFirst)
+				return nil
+			})
+			wantIs(t, err, errFirst)
+		})
+	}
+}

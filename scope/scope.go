@@ -19,14 +19,16 @@ type Config struct {
 	Supervise bool
 	// Contain makes a child's panic an error like any other, a *guard.PanicError.
 	Contain bool
-	// Limit is how many children run at the same time; 0 is no limit.
+	// Limit is how many children run at the same time; 0 is no limit. A child that starts
+	// others in its own scope keeps its place meanwhile: with all places taken by such, each
+	// waits until the context that it gave to Go ends.
 	Limit int
 	// Ages notes when each child starts, for [Child]. That makes a start a tenth dearer.
 	Ages bool
 	// Keep is how many errors are kept; of the others there is a count. 0 means 16.
 	Keep int
-	// OnFailure hears of every failure as it happens, on the goroutine of the child. It must
-	// not wait for the scope.
+	// OnFailure hears of every failure as it happens, on the goroutine of the child, so of
+	// several at once. It must not wait for the scope.
 	OnFailure func(child string, err error)
 }
 

@@ -23,12 +23,14 @@ type WorkerConfig struct {
 	// Close, with whatever the functions left on it. Outside Linux one of them can be the
 	// process's main thread, which the runtime puts to sleep instead.
 	Threads bool
-	// Drain lets Close run what is queued, instead of refusing it and cancelling what runs.
+	// Drain lets Close run what is queued, instead of refusing it and cancelling what runs. A
+	// Cancel, or the end of the context that the workers were made with, refuses it all the same.
 	Drain bool
 	// Contain makes a panic an error like any other. Otherwise the process crashes, but for
 	// the panics of tasks, which are their results.
 	Contain bool
-	// Keep is how many errors are kept, OnFailure hears of each; see Config.
+	// Keep is how many errors are kept, OnFailure hears of each; see Config. It hears too, with
+	// ErrClosed, of each function of Go that was taken and then refused, which is in no result.
 	Keep      int
 	OnFailure func(name string, err error)
 }
@@ -95,7 +97,8 @@ func (w *Workers) hire(d *desk, here chan<- struct{}) {
 }
 
 // Go hands f to a worker, and waits for room in the queue until ctx ends; ctx has no other
-// meaning. It returns nil when f was taken: then f runs, unless the workers are closed first.
+// meaning. It returns nil when f was taken: then f runs, unless the workers are closed or
+// cancelled first, of which OnFailure hears; a task started with [Async] ends with that.
 // After that it returns ErrClosed.
 func (w *Workers) Go(ctx context.Context, name string, f func(ctx context.Context) error) error {
 	return w.start(ctx, job{name: name, run: f})
@@ -155,7 +158,7 @@ func (w *Workers) takeThread(d *desk, here chan<- struct{}) bool {
 func (w *Workers) work(ctx context.Context, d *desk) error {
 	for j := range w.queue {
 		if ctx.Err() != nil {
-			j.awaiter.settle(w.refusal(j.name))
+			w.refuse(&j)
 			continue
 		}
 		d.begin(j.name)
@@ -165,6 +168,14 @@ func (w *Workers) work(ctx context.Context, d *desk) error {
 		}
 	}
 	return nil
+}
+
+// refuse ends a function that was taken and will not run.
+func (w *Workers) refuse(j *job) {
+	err := w.refusal(j.name)
+	if scopes := j.awaiter.settle(err); scopes && w.cfg.OnFailure != nil {
+		w.cfg.OnFailure(j.name, err)
+	}
 }
 
 // do runs one function.

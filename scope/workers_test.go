@@ -374,3 +374,24 @@ func TestCancelRefusesAllThatIsQueued(t *testing.T) {
 		wantNo(t, w.Close(t.Context(), nil))
 	})
 }
+
+// TestRefusedFunctionsAreTold of: they were taken, and nobody awaits them.
+func TestRefusedFunctionsAreTold(t *testing.T) {
+	in(t, func(t *testing.T) {
+		var b book
+		w, err := scope.NewWorkers(t.Context(), scope.WorkerConfig{Count: 1, Queue: 3, OnFailure: func(name string, err error) {
+			wantIs(t, err, scope.ErrClosed, errCause)
+			b.note("%s", name)
+		}})
+		wantNo(t, err)
+		wantNo(t, w.Go(t.Context(), "runs", stubborn(time.Second)))
+		synctest.Wait()
+		wantNo(t, w.Go(t.Context(), "a", stubborn(time.Second)))
+		task := scope.Async(t.Context(), w, "awaited", func(context.Context) (int, error) { return 1, nil })
+		wantNo(t, w.Go(t.Context(), "b", stubborn(time.Second)))
+		wantNo(t, w.Close(t.Context(), errCause))
+		b.want(t, "a", "b")
+		_, err = task.Await(t.Context())
+		wantIs(t, err, scope.ErrClosed)
+	})
+}

@@ -15,7 +15,10 @@ import (
 // after a failed assertion, it fails for every value that is still held, with the stack of its
 // acquire. It fails at once for a value that is released twice, or was never acquired, and for
 // a release whose context has ended or has no limit. Of values that are equal, any is as good
-// as another.
+// as another. A failed Release counts as given back.
+//
+// The check runs with the test's cleanups, the last one first: call Watch before whatever gives
+// values back at the end of the test, such as scopetest.New for a scope that owns some.
 func Watch[T comparable](t testing.TB, res guard.Resource[T]) guard.Resource[T] {
 	w := &watch[T]{t: t, name: cmp.Or(res.Name, "resource"), held: map[T][]acquired{}}
 	watched := res

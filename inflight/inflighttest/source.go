@@ -13,7 +13,8 @@ import (
 type Script int
 
 const (
-	// OnCall completes when the test calls Complete. It has no cancel function.
+	// OnCall completes when the test calls Complete, which may have copied something into
+	// Bytes before, as no script does by itself. It has no cancel function.
 	OnCall Script = iota
 	// Inline completes inside Register.
 	Inline

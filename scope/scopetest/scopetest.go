@@ -19,7 +19,9 @@ const limit = 5 * time.Second // for children to end
 
 // New makes a scope that is closed when the test ends, also after a failed assertion. The test
 // fails with what Close returns, such as the names and ages of children that have not ended within
-// 5 s, and with the place where the scope was made.
+// 5 s, and with the place where the scope was made. A child that ends when it is cancelled is
+// no fault; one that failed is, also where the test expected that: make such a scope with
+// scope.New.
 func New(t testing.TB, cfg scope.Config) *scope.Scope {
 	cfg.Ages = true
 	s := scope.New(t.Context(), cfg)
