@@ -114,7 +114,11 @@ func (b *Broker) step(tick bool, timer *time.Timer) error {
 func (b *Broker) apply(now time.Duration, got []*call) error {
 	for _, c := range got {
 		c.arrived = now
-		b.open[c.id] = c
+		if l, ok := c.cmd.(machine.Leave); ok {
+			delete(b.open, l.Call) // neither is answered any more
+		} else {
+			b.open[c.id] = c
+		}
 		if err := b.engine.Do(now, c.cmd); err != nil {
 			return err
 		}

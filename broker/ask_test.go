@@ -1,0 +1,82 @@
+package broker_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-dev/berth/lease"
+)
+
+const remote = lease.Caller("remote")
+
+func TestAskIsAnsweredQueuedAndAskedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := open(t, memory(), pool("g", "g-0"))
+		first := f.take(t)
+		r := wish(time.Hour)
+		began := time.Now()
+		_, queued, err := f.Ask(t.Context(), remote, r, 2*time.Second)
+		wantCode(t, err, lease.CodeQueued)
+		if took := time.Since(began); took < 2*time.Second || took > 3*time.Second || queued.Position != 1 || queued.AskWithin <= 0 {
+			t.Fatalf("answered %+v after %v", queued, took)
+		}
+		mustDo(t, f.Release(t.Context(), first))
+		token, _, err := f.Ask(t.Context(), remote, r, time.Hour)
+		mustDo(t, err)
+		again, _, err := f.Ask(t.Context(), remote, r, 0) // its reply was lost
+		mustDo(t, err)
+		if again.LeaseID != token.LeaseID || again.Fence != token.Fence {
+			t.Errorf("asked again and got %+v, not %+v", again, token)
+		}
+		wantCode(t, f.Release(t.Context(), token), lease.CodeLeaseForeign) // by another caller
+		mustDo(t, f.As(remote).Release(t.Context(), token))
+		f.audit(t)
+	})
+}
+
+// TestAskThatNobodyListensTo leaves a waiter that is absent: who waits behind
+// it is served.
+func TestAskThatNobodyListensTo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := open(t, memory(), pool("g", "g-0"))
+		first := f.take(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() {
+			_, _, err := f.Ask(ctx, remote, wish(time.Hour), time.Hour)
+			left <- err
+		}()
+		synctest.Wait()
+		behind := begin(t.Context(), f, wish(time.Minute))
+		synctest.Wait()
+		cancel()
+		wantCode(t, <-left, lease.CodeOutcomeUnknown)
+		mustDo(t, f.Release(t.Context(), first))
+		got := <-behind
+		mustDo(t, got.err)
+		time.Sleep(66 * time.Second) // a ghost would wait for ever
+		if s := f.audit(t); s.Queued != 0 {
+			t.Errorf("%d wait, want none", s.Queued)
+		}
+	})
+}
+
+func TestDropUnusedFreesAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := open(t, memory(), pool("g", "g-0"))
+		r := wish(0)
+		_, _, err := f.Ask(t.Context(), remote, r, 0)
+		mustDo(t, err)
+		mustDo(t, f.Drop(t.Context(), lease.Local, r.ID, true)) // another caller's request of that name
+		if s := f.audit(t); s.Held != 1 {
+			t.Fatalf("held %d, want 1", s.Held)
+		}
+		mustDo(t, f.Drop(t.Context(), remote, r.ID, true))
+		if s := f.audit(t); s.Held != 0 || s.Free != 1 || s.Quarantined != 0 {
+			t.Errorf("held %d, free %d, quarantined %d", s.Held, s.Free, s.Quarantined)
+		}
+		wantCode(t, f.Drop(t.Context(), remote, "no good name", false), lease.CodeNameInvalid)
+	})
+}
