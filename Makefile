@@ -9,7 +9,7 @@ STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.7.0
 GREMLINS = $(GO) run github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
 PKG ?= guard scope inflight
 
-.PHONY: demo test race lint generate sim rules mutants crash bench build
+.PHONY: demo test race lint generate proto sim rules mutants crash bench build
 
 demo: ## the main job, with nothing installed
 	$(GO) run ./cmd/berth demo --out out
@@ -27,6 +27,9 @@ lint: ## formatting, vet and staticcheck, all obeyed
 
 generate: ## write generated files again
 	$(GO) generate ./...
+
+proto: ## write the code of the API's messages again, which takes some minutes
+	cd api && $(GO) run github.com/bufbuild/buf/cmd/buf@v1.60.0 lint && $(GO) run github.com/bufbuild/buf/cmd/buf@v1.60.0 generate
 
 sim: ## the long simulation: SEED= replays one seed, else SEEDS of them
 	$(GO) run ./internal/simulate/cmd -seed $(SEED) -seeds $(SEEDS) -steps $(STEPS)

@@ -8,6 +8,7 @@
 // The messages and services are in berth/v1, as protocol buffers and the code
 // generated from them. The same endpoints speak Connect, gRPC, gRPC-Web and
 // JSON over POST.
+//
+// `make proto` writes the generated code again; a test sees when it is not that
+// of the definitions.
 package api
-
-//go:generate go run github.com/bufbuild/buf/cmd/buf@v1.60.0 generate

@@ -100,7 +100,7 @@ func TestGoroutinesAboutToEnd(t *testing.T) {
 	p := newProbe(t)
 	scopetest.Goroutines(p)
 	go func() {
-		for range 1000 {
+		for range 100_000 {
 			runtime.Gosched()
 		}
 	}()
