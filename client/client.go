@@ -134,7 +134,7 @@ func (c *Client) failure(err error) error {
 		return nil
 	}
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
-		return lease.Errorf(lease.CodeUnavailable, "cannot reach the broker at %s: %w; see that it runs (berth serve)", c.cfg.Server, dial.Err)
+		return lease.Errorf(lease.CodeUnavailable, "cannot reach the broker at %s: %w; see that it runs there", c.cfg.Server, dial.Err)
 	}
 	return api.FromError(err)
 }

@@ -258,8 +258,12 @@ func TestNobodyThere(t *testing.T) {
 	c := dial(t, address, func(c *client.Config) {
 		c.Limits = attempt.Limits{Slack: time.Millisecond, Cancel: time.Millisecond, GiveBack: time.Millisecond}
 	})
+	// Where the connection is refused before the time is up nothing can stand at
+	// the broker, else it might.
 	_, err = c.Acquire(t.Context(), wish(0))
-	wantCode(t, err, lease.CodeUnavailable)
+	if code := lease.CodeOf(err); code != lease.CodeUnavailable && code != lease.CodeOutcomeUnknown {
+		t.Errorf("the acquire ended with %v (%s)", err, code)
+	}
 	_, err = c.Renew(t.Context(), lease.Token{LeaseID: "x"})
 	wantCode(t, err, lease.CodeUnavailable)
 	wantCode(t, c.Cancel(t.Context(), "x"), lease.CodeUnavailable)
