@@ -28,17 +28,23 @@ func (b *Broker) Ask(ctx context.Context, caller lease.Caller, r lease.Request, 
 	if err != nil {
 		return lease.Token{}, Queued{}, err
 	}
-	c := b.inbox.newCall()
+	c := b.acquireCall(caller, r, r.Body(), min(poll, lease.MaxPoll))
 	id := c.id
-	c.acquire = machine.Acquire{
-		Call: id, Caller: caller, Request: r, Digest: r.Body(), Poll: min(poll, lease.MaxPoll),
-		LeaseID: lease.NewLeaseID(), StoreFull: b.full.Load(),
-	}
 	a, err := b.do(ctx, c, &c.acquire)
 	if err != nil && lease.CodeOf(err) == lease.CodeOutcomeUnknown {
 		b.leave(caller, r.ID, id)
 	}
 	return own(a.Token), a.Queued, err
+}
+
+// acquireCall returns a call with its acquire filled in, of a request that was checked.
+func (b *Broker) acquireCall(caller lease.Caller, r lease.Request, digest lease.Digest, poll time.Duration) *call {
+	c := b.inbox.newCall()
+	c.acquire = machine.Acquire{
+		Call: c.id, Caller: caller, Request: r, Digest: digest, Poll: poll,
+		LeaseID: lease.NewLeaseID(), StoreFull: b.full.Load(),
+	}
+	return c
 }
 
 // leave says that nobody listens to a call any more. It has no answer; a

@@ -2,6 +2,7 @@ package broker_test
 
 import (
 	"context"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,4 +80,36 @@ func TestDropUnusedFreesAtOnce(t *testing.T) {
 		}
 		wantCode(t, f.Drop(t.Context(), remote, "no good name", false), lease.CodeNameInvalid)
 	})
+}
+
+// TestCallsThatWereLeftAreForgotten: a client that connects and goes, over and
+// over, costs the broker no memory.
+func TestCallsThatWereLeftAreForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := open(t, memory(), pool("g", "g-0"))
+		f.take(t)
+		r := wish(24 * time.Hour)
+		leave := func(n int) {
+			for range n {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+				_, _, err := f.Ask(ctx, remote, r, time.Hour)
+				wantCode(t, err, lease.CodeOutcomeUnknown)
+				cancel()
+			}
+		}
+		leave(100)
+		before := heap()
+		const n = 10_000
+		leave(n)
+		if grown := heap() - before; grown > 100*n {
+			t.Errorf("%d calls that were left keep %d bytes", n, grown)
+		}
+	})
+}
+
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

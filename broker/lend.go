@@ -58,11 +58,7 @@ func (l lender) Acquire(ctx context.Context, r lease.Request) (lease.Token, erro
 	}
 	digest := r.Body()
 	for began := time.Duration(0); ; {
-		c := l.b.inbox.newCall()
-		c.acquire = machine.Acquire{
-			Call: c.id, Caller: l.caller, Request: r, Digest: digest, Poll: lease.MaxPoll,
-			LeaseID: lease.NewLeaseID(), StoreFull: l.b.full.Load(),
-		}
+		c := l.b.acquireCall(l.caller, r, digest, lease.MaxPoll)
 		c.cmd = &c.acquire
 		if err := l.b.inbox.put(c); err != nil {
 			return lease.Token{}, since(began, err)
@@ -108,10 +104,7 @@ func own(t lease.Token) lease.Token {
 func (l lender) giveUp(ctx context.Context, id lease.RequestID) (lease.Token, error) {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelLimit)
 	defer cancel()
-	_, err := l.b.ask(limited, func(call uint64) machine.Command {
-		return machine.Cancel{Call: call, Caller: l.caller, ID: id, Unused: true}
-	})
-	if err != nil {
+	if err := l.b.Drop(limited, l.caller, id, true); err != nil {
 		return lease.Token{}, lease.Errorf(lease.CodeOutcomeUnknown, "request %s was given up (%w) and could not be cancelled: %v; what it may hold is taken back by its ttl: ask with a new id", id, context.Cause(ctx), err)
 	}
 	return lease.Token{}, context.Cause(ctx)
@@ -139,11 +132,5 @@ func (l lender) Abandon(ctx context.Context, t lease.Token, reason string) error
 }
 
 func (l lender) Cancel(ctx context.Context, id lease.RequestID) error {
-	if !lease.ValidName(string(id)) {
-		return lease.Errorf(lease.CodeNameInvalid, "cannot cancel: the request id must match [A-Za-z0-9_.:-]{1,128}")
-	}
-	_, err := l.b.ask(ctx, func(call uint64) machine.Command {
-		return machine.Cancel{Call: call, Caller: l.caller, ID: id}
-	})
-	return err
+	return l.b.Drop(ctx, l.caller, id, false)
 }

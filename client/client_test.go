@@ -225,21 +225,29 @@ func TestServerRestartsWhileOneWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var second lease.Token
 	got := make(chan error, 1)
 	go func() {
-		_, err := c.Acquire(t.Context(), wish(time.Minute))
+		second, err = c.Acquire(t.Context(), wish(time.Minute))
 		got <- err
 	}()
 	f.awaitQueued(t, 1)
+	queued := time.Now()
 	if err := f.stop(); err != nil {
 		t.Error(err)
 	}
 	if err := f.Release(t.Context(), first); err != nil {
 		t.Error(err)
 	}
+	away := time.Since(queued)
 	f.serve(t, strings.TrimPrefix(f.address, "http://"))
 	if err := <-got; err != nil {
 		t.Error(err)
+	}
+	// Whoever holds it counts trust from the call to Acquire: it would end too
+	// soon if only the last of its calls were told of.
+	if second.Elapsed < away {
+		t.Errorf("elapsed %v since the call, in which the server was away for %v", second.Elapsed, away)
 	}
 	if s := f.status(t); s.Acquired != 2 || s.Held != 1 {
 		t.Errorf("acquired %d, held %d; want 2 and 1", s.Acquired, s.Held)

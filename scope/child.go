@@ -83,7 +83,7 @@ func (s *Scope) launch(ctx context.Context, c *child) error {
 		s.givePlace()
 		return err
 	}
-	go c.main() // waited for through ended
+	go c.main() // waited for through running
 	return nil
 }
 
