@@ -54,9 +54,13 @@ func TestAskThatNobodyListensTo(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		wantCode(t, <-left, lease.CodeOutcomeUnknown)
+		released := time.Now()
 		mustDo(t, f.Release(t.Context(), first))
 		got := <-behind
 		mustDo(t, got.err)
+		if took := time.Since(released); took > time.Second {
+			t.Errorf("who waits behind it was served after %v", took)
+		}
 		time.Sleep(66 * time.Second) // a ghost would wait for ever
 		if s := f.audit(t); s.Queued != 0 {
 			t.Errorf("%d wait, want none", s.Queued)

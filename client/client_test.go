@@ -301,3 +301,36 @@ func TestWrongServer(t *testing.T) {
 	_, err = c.Renew(t.Context(), lease.Token{LeaseID: "x"})
 	wantCode(t, err, lease.CodeOutcomeUnknown)
 }
+
+// TestServerThatNeverAnswers: the acquire ends within its limits, and its calls
+// with it.
+func TestServerThatNeverAnswers(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() // and with it what waits to be accepted
+	c := dial(t, "http://"+l.Addr().String(), func(c *client.Config) {
+		c.Limits = attempt.Limits{Cancel: time.Millisecond}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	got := make(chan error, 1)
+	go func() {
+		_, err := c.Acquire(ctx, wish(time.Hour))
+		got <- err
+	}()
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Read(make([]byte, 1)); err != nil { // the call is under way
+		t.Fatal(err)
+	}
+	cancel()
+	err = <-got
+	wantCode(t, err, lease.CodeOutcomeUnknown)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("the error %v does not hold the cause", err)
+	}
+}

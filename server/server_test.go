@@ -102,6 +102,67 @@ func TestJSONByPost(t *testing.T) {
 	}
 }
 
+func TestCancelSaysWhetherTheTokenIsUnused(t *testing.T) {
+	b, s := open(t)
+	post(t, s, "PoolService/Apply", onePool)
+	for id, quarantined := range map[string]int{`"a", "unused": true`: 0, `"b"`: 1} {
+		name, _, _ := strings.Cut(id, ",")
+		if status, a := post(t, s, "LeaseService/Acquire", `{"requestId": `+name+`, "wait": "60s", "claims": [{"pool": "gpu"}]}`); status != http.StatusOK {
+			t.Fatalf("acquired: %d %v", status, a)
+		}
+		if status, a := post(t, s, "LeaseService/Cancel", `{"requestId": `+id+`}`); status != http.StatusOK {
+			t.Fatalf("cancelled: %d %v", status, a)
+		}
+		if now, err := b.Status(t.Context(), true); err != nil || now.Held != 0 || now.Quarantined != quarantined {
+			t.Errorf("after the cancel of %s: %+v, %v", id, now, err)
+		}
+		if err := b.Clear(t.Context(), "gpu", "gpu-0", leaseOn(t, b)); quarantined > 0 && err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// leaseOn returns the ref of the lease on the one slot, if there is one.
+func leaseOn(t *testing.T, b *broker.Broker) lease.Ref {
+	t.Helper()
+	now, err := b.Status(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range now.Pools[0].Slots[0].Leases {
+		return l.Ref
+	}
+	return ""
+}
+
+// TestStoppedBrokerIsAway: the call was not taken, and is asked again once a
+// broker runs on that store.
+func TestStoppedBrokerIsAway(t *testing.T) {
+	b, err := broker.Open(t.Context(), broker.Config{Store: store.NewMemory(store.Limits{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := b.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(server.Handler(server.Config{Broker: b}))
+	defer s.Close()
+	status, a := post(t, s, "LeaseService/Release", `{"leaseId": "x"}`)
+	if status != http.StatusServiceUnavailable || detail(a) != string(lease.CodeUnavailable) {
+		t.Errorf("answered %d %v", status, a)
+	}
+	res, err := http.Get(s.URL + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("/readyz answered %d", res.StatusCode)
+	}
+}
+
 // TestSenselessCalls: each field missing, huge, negative or of a wrong type is
 // refused with a code, and nothing changes.
 func TestSenselessCalls(t *testing.T) {
